@@ -27,9 +27,8 @@ def pack_words(words: NDArray[Any], bits: int) -> NDArray[np.uint8]:
     flat = np.ascontiguousarray(words).reshape(-1)
     if bits < 64 and flat.size and int(flat.max()) >> bits:
         raise ValueError(f"a word does not fit in {bits} bits")
-    out = np.zeros(packed_size(flat.size, bits), dtype=np.uint8)
-    _pack(flat, bits, out)
-    return out
+    octets = flat.astype("<u8").view(np.uint8).reshape(-1, 8)[:, : packed_size(1, bits)]
+    return np.packbits(np.unpackbits(octets, axis=1, count=bits, bitorder="little"), bitorder="little")
 
 
 def unpack_words(packed: NDArray[np.uint8], count: int, *, bits: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -41,47 +40,10 @@ def unpack_words(packed: NDArray[np.uint8], count: int, *, bits: int, dtype: np.
     spare = 8 * len(packed) - count * bits
     if spare and int(packed[-1]) >> (8 - spare):
         raise ValueError("the last byte holds more than the last word")
-    out = np.zeros(count, dtype=dtype)
-    _unpack(np.ascontiguousarray(packed), bits, out)
-    return out
-
-
-@machine_code
-def _pack(words: Any, bits: int, out: Any) -> None:
-    held, pending, at = np.uint64(0), 0, 0
-    for i in range(words.size):
-        word, left = np.uint64(words[i]), bits
-        while left > 0:
-            used = min(left, 8 - pending)
-            held |= (word & ((np.uint64(1) << np.uint64(used)) - np.uint64(1))) << np.uint64(pending)
-            word >>= np.uint64(used)
-            pending += used
-            left -= used
-            if pending == 8:
-                out[at] = held
-                held, pending = np.uint64(0), 0
-                at += 1
-    if pending:
-        out[at] = held
-
-
-@machine_code
-def _unpack(packed: Any, bits: int, out: Any) -> None:
-    offset, at = 0, 0
-    for i in range(out.size):
-        word, filled = np.uint64(0), 0
-        while filled < bits:
-            used = min(bits - filled, 8 - offset)
-            piece = (np.uint64(packed[at]) >> np.uint64(offset)) & (
-                (np.uint64(1) << np.uint64(used)) - np.uint64(1)
-            )
-            word |= piece << np.uint64(filled)
-            filled += used
-            offset += used
-            if offset == 8:
-                offset = 0
-                at += 1
-        out[i] = word
+    single = np.unpackbits(packed, count=count * bits, bitorder="little").reshape(count, bits)
+    octets = np.zeros((count, 8), dtype=np.uint8)
+    octets[:, : packed_size(1, bits)] = np.packbits(single, axis=1, bitorder="little")
+    return octets.view("<u8")[:, 0].astype(dtype)
 
 
 # A block and one stream over it fit in the second-level cache together.

@@ -160,20 +160,12 @@ def multiply_lanes(left: Any, right: Any, modulus: Any, negated_inverse: Any, sc
         negated_inverse,
         modulus.shape[0],
     )
-    carry_0 = carry_1 = carry_2 = carry_3 = np.uint64(0)
-    for limb in range(modulus.shape[0]):
-        carry_0 += scratch[limb, 0]
-        carry_1 += scratch[limb, 1]
-        carry_2 += scratch[limb, 2]
-        carry_3 += scratch[limb, 3]
-        out[limb, 0] = carry_0 & _LIMB_MASK
-        out[limb, 1] = carry_1 & _LIMB_MASK
-        out[limb, 2] = carry_2 & _LIMB_MASK
-        out[limb, 3] = carry_3 & _LIMB_MASK
-        carry_0 >>= _LIMB_SHIFT
-        carry_1 >>= _LIMB_SHIFT
-        carry_2 >>= _LIMB_SHIFT
-        carry_3 >>= _LIMB_SHIFT
+    for lane in range(LANES):
+        carry = np.uint64(0)
+        for limb in range(modulus.shape[0]):
+            carry += scratch[limb, lane]
+            out[limb, lane] = carry & _LIMB_MASK
+            carry >>= _LIMB_SHIFT
 
 
 @machine_code
@@ -188,33 +180,6 @@ def multiply_rows(left: Any, right: Any, modulus: Any, negated_inverse: Any, out
         second[:, :width] = right[start : start + width].T
         multiply_lanes(first, second, modulus, negated_inverse, scratch, first)
         out[start : start + width] = first[:, :width].T
-
-
-@machine_code
-def split(words: Any, out: Any) -> None:
-    """64-bit words to limbs, row by row."""
-    for row in range(words.shape[0]):
-        for limb in range(out.shape[1]):
-            bit = limb * LIMB_BITS
-            word, offset = bit >> 6, np.uint64(bit & 63)
-            value = words[row, word] >> offset
-            if (bit & 63) + LIMB_BITS > 64 and word + 1 < words.shape[1]:
-                value |= words[row, word + 1] << (np.uint64(64) - offset)
-            out[row, limb] = value & _LIMB_MASK
-
-
-@machine_code
-def join(limbs: Any, out: Any) -> None:
-    """Limbs to 64-bit words, row by row; `out` has one word to spare."""
-    out[:] = 0
-    for row in range(limbs.shape[0]):
-        for limb in range(limbs.shape[1]):
-            bit = limb * LIMB_BITS
-            word, offset = bit >> 6, np.uint64(bit & 63)
-            value = np.uint64(limbs[row, limb])
-            out[row, word] |= value << offset
-            if (bit & 63) + LIMB_BITS > 64:
-                out[row, word + 1] |= value >> (np.uint64(64) - offset)
 
 
 Residues = NDArray[np.uint32]
@@ -262,11 +227,12 @@ class MontgomeryModulus:
         return self._limbs_of([(1 << (2 * LIMB_BITS * self.limbs)) % self.value])
 
     def _limbs_of(self, values: Sequence[int]) -> Residues:
-        width = -(-(LIMB_BITS * self.limbs) // 64)
-        packed = b"".join(int(value).to_bytes(8 * width, "little") for value in values)
-        out = np.empty((len(values), self.limbs), dtype=np.uint32)
-        split(np.frombuffer(packed, dtype=np.uint64).reshape(len(values), width), out)
-        return out
+        bits = LIMB_BITS * self.limbs
+        packed = b"".join(int(value).to_bytes(-(-bits // 8), "little") for value in values)
+        octets = np.frombuffer(packed, dtype=np.uint8).reshape(len(values), -(-bits // 8))
+        single = np.unpackbits(octets, axis=1, count=bits, bitorder="little")
+        limbs = np.packbits(single.reshape(-1, self.limbs, LIMB_BITS), axis=2, bitorder="little")
+        return limbs.view("<u4")[:, :, 0].astype(np.uint32)
 
     def enter(self, values: Sequence[int]) -> Residues:
         """The values, each in [0, n), in Montgomery form."""
@@ -278,11 +244,11 @@ class MontgomeryModulus:
         unit = np.zeros_like(residues)
         unit[:, 0] = 1
         plain = self.multiply(residues, unit)
-        width = -(-(LIMB_BITS * self.limbs) // 64)
-        words = np.empty((len(plain), width + 1), dtype=np.uint64)
-        join(plain, words)
+        octets = plain.astype("<u4").view(np.uint8).reshape(len(plain), self.limbs, 4)
+        single = np.unpackbits(octets, axis=2, count=LIMB_BITS, bitorder="little").reshape(len(plain), -1)
+        numbers = np.packbits(single, axis=1, bitorder="little")
         modulus = gmpy2.mpz(self.value)
-        return [gmpy2.mpz(int.from_bytes(row.tobytes(), "little")) % modulus for row in words]
+        return [gmpy2.mpz(int.from_bytes(number.tobytes(), "little")) % modulus for number in numbers]
 
     def multiply(self, left: Residues, right: Residues) -> Residues:
         """The products of equally many rows, row by row."""

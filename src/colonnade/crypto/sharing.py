@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
@@ -69,7 +69,7 @@ def combine(terms: Iterable[tuple[int, FieldArray]]) -> FieldArray:
     total: FieldArray | None = None
     for weight, array in terms:
         if total is None:
-            total = array.times(weight)
+            total = replace(array, words=array.words.copy()) if weight == 1 else array.times(weight)
         else:
             total.add_times(weight, array)
     if total is None:
@@ -136,7 +136,7 @@ class Shamir:
             # f = s·∏(X − x_i) + the polynomial of lower degree through the drawn values.
             of_secret = spread((*base, point), degree)
             weights = value_weights(base, point, self.field)
-            pieces.append(combine([(of_secret, secret), *zip(weights, drawn, strict=True)]))
+            pieces.append(combine([*zip(weights, drawn, strict=True), (of_secret, secret)]))
         return tuple(pieces)
 
     def expand(self, dealt: Dealt) -> FieldArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
@@ -34,26 +35,19 @@ def binomial_tail(trials: int, rate: Fraction, above: int) -> float:
 
 def batch_capacity(rows: int, rate: Fraction, *, steps: int, overflow: float) -> int:
     """The least size that, but for a probability of `overflow`, none of `steps` Poisson batches exceeds."""
-    return _least(rows, lambda size: steps * binomial_tail(rows, rate, size) <= overflow)
+    return bisect_left(
+        range(rows), True, key=lambda size: steps * binomial_tail(rows, rate, size) <= overflow
+    )
 
 
 def most_uses(steps: int, rate: Fraction, *, overflow: float) -> int:
     """How often one record is drawn in `steps` Poisson batches, but for a probability of `overflow`."""
-    return _least(steps, lambda uses: binomial_tail(steps, rate, uses) <= overflow)
+    return bisect_left(range(steps), True, key=lambda uses: binomial_tail(steps, rate, uses) <= overflow)
 
 
 def as_draws(probability: float, bits: int = COARSE_BITS) -> int:
     """A total-variation distance as that many draws of a sampler within 2^−bits of its law, rounded up."""
     return math.ceil(Fraction(probability) * (1 << bits))
-
-
-def _least(high: int, holds: Callable[[int], bool]) -> int:
-    """The least number in [0, high] that holds; it holds at `high` and, once it does, from there on."""
-    low = -1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 _LEAST_EXPONENT, _GREATEST_EXPONENT = -12, 60
@@ -205,11 +199,4 @@ def _interpolated(
         return (above + within) // 2
     share = (math.log(above_cost) - math.log(target)) / (math.log(above_cost) - math.log(within_cost))
     goal = position(above) + share * (position(within) - position(above))
-    low, high = above + 1, within - 1
-    while low < high:
-        middle = (low + high) // 2
-        if position(middle) < goal:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return above + 1 + bisect_left(range(above + 1, within - 1), goal, key=position)
