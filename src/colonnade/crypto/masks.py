@@ -16,7 +16,6 @@ from colonnade.numbers.compiling import machine_code
 
 
 def packed_size(count: int, bits: int) -> int:
-    """How many bytes `count` words of `bits` bits take."""
     return -(-count * bits // 8)
 
 
@@ -54,8 +53,6 @@ _MOST_STREAM_BYTES = 1 << 36
 _CHUNK = 2048
 _ZEROS = bytes(BLOCK_BYTES)
 
-Words = NDArray[Any]
-
 
 class MaskReused(ValueError):
     """A step's masks were asked for a second time; masked values under the same mask reveal their difference."""
@@ -92,7 +89,7 @@ class SumRing:
         """2^k − 1, the bits of a word that count."""
         return (1 << self.bits) - 1
 
-    def total(self, masked: Sequence[Words]) -> NDArray[np.uint64]:
+    def total(self, masked: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
         """The sum of all parties' masked words: exact if every party's is there."""
         if len(masked) != self.parties:
             raise ValueError(
@@ -125,7 +122,7 @@ class MaskStreams:
         if len(set(self.places.values())) != len(self.places):
             raise ValueError("two parties have the same place in the sum")
 
-    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> Words:
+    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> NDArray[Any]:
         """The values with all pairwise masks of this step applied: uniform words modulo 2^k."""
         if ring.parties != len(self.places):
             raise ValueError(f"a ring for {ring.parties} parties cannot carry a sum over {len(self.places)}")
@@ -147,7 +144,9 @@ class MaskStreams:
         return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
 
-def _mask_blocks(values: NDArray[Any], ring: SumRing, adding: Sequence[Any], taking: Sequence[Any]) -> Words:
+def _mask_blocks(
+    values: NDArray[Any], ring: SumRing, adding: Sequence[Any], taking: Sequence[Any]
+) -> NDArray[Any]:
     """Check, add all streams and reduce, block by block: a value is read once and a word written once."""
     out = np.empty(values.size, dtype=ring.dtype)
     per_block = BLOCK_BYTES // out.itemsize

@@ -251,7 +251,6 @@ class MontgomeryModulus:
         return [gmpy2.mpz(int.from_bytes(number.tobytes(), "little")) % modulus for number in numbers]
 
     def multiply(self, left: Residues, right: Residues) -> Residues:
-        """The products of equally many rows, row by row."""
         if left.shape != right.shape or left.shape[1] != self.limbs:
             raise ValueError(f"cannot multiply rows of shapes {left.shape} and {right.shape}")
         out = np.empty(left.shape, dtype=np.uint32)
@@ -415,16 +414,8 @@ def products_of_powers(
 
     def work(piece: slice) -> Residues:
         partial = np.empty((columns * bits, modulus.limbs), dtype=np.uint32)
-        _accumulate(
-            entered[piece],
-            matrix[piece],
-            bits,
-            group,
-            modulus.one,
-            modulus.words,
-            modulus.negated_inverse,
-            partial,
-        )
+        numbers = modulus.one, modulus.words, modulus.negated_inverse
+        _accumulate(entered[piece], matrix[piece], bits, group, *numbers, partial)
         return partial
 
     with ThreadPoolExecutor(usable_cores()) as threads:

@@ -215,9 +215,9 @@ class Ciphertexts:
 class Encryptor:
     """Encrypts under one key, with a table of powers of its own random base.
 
-    ρ = (−x²)^(N·r) for a secret x of this encryptor and a fresh r of half the length of N: a plaintext is
-    hidden from everybody but the key's owner, under the assumption of the source in `paillier_keys`. The
-    owner works modulo p² and q² instead, which halves the cost and gives the same distribution.
+    ρ = (−x²)^(N·r) for a secret x of this encryptor and a fresh r of half the length of N: a plaintext is hidden from
+    everybody but the key's owner, under the assumption of Damgård, Jurik and Nielsen. The owner works modulo p² and q²
+    instead, which halves the cost and gives the same distribution.
     """
 
     key: PublicKey

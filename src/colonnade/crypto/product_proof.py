@@ -158,10 +158,8 @@ class ProductClaim:
     @cached_property
     def share_weights(self) -> tuple[int, int]:
         first, second = self.points
-        inverse = FIELD63.inverse(first - second)
-        return (self.prover - second) * inverse % FIELD63.modulus, (
-            first - self.prover
-        ) * inverse % FIELD63.modulus
+        inverse, modulus = FIELD63.inverse(first - second), FIELD63.modulus
+        return (self.prover - second) * inverse % modulus, (first - self.prover) * inverse % modulus
 
     @cached_property
     def secret_weights(self) -> tuple[int, int]:
@@ -171,7 +169,6 @@ class ProductClaim:
 
     @property
     def proof_length(self) -> int:
-        """Elements of a proof."""
         return GROUPS + 1
 
     @property
@@ -184,29 +181,24 @@ class ProductClaim:
         return ((ORDER - max(FIELD63.primes)) // (2 * GROUPS + 1)).bit_length() - 1
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ProductProof:
     """One computing party's proof about one block of products, in the order in which it is asked for."""
 
-    def __init__(
-        self,
-        claim: ProductClaim,
-        left: FieldArray,
-        right: FieldArray,
-        dealt: FieldArray,
-        *,
-        seeds: tuple[bytes, bytes],
-    ) -> None:
-        self._claim, self._seeds = claim, seeds
-        self._factors, self._dealt = (left, right), dealt
+    claim: ProductClaim
+    left: FieldArray
+    right: FieldArray
+    dealt: FieldArray
+    seeds: tuple[bytes, bytes]
 
     def proof(self, challenge: bytes) -> FieldArray:
         """The second verifier's half of the proof, as words."""
-        claim = self._claim
+        claim = self.claim
         beta = stretched(challenge, "rows", claim.count)
-        masks = stretched(self._seeds[0], "row masks", 2 * claim.width)
-        masks += stretched(self._seeds[1], "row masks", 2 * claim.width)
-        dealt = self._dealt.residues
-        mine = stretched(self._seeds[0], "proof", GROUPS + 1)
+        masks = stretched(self.seeds[0], "row masks", 2 * claim.width)
+        masks += stretched(self.seeds[1], "row masks", 2 * claim.width)
+        dealt = self.dealt.residues
+        mine = stretched(self.seeds[0], "proof", GROUPS + 1)
         out = np.empty((3, 4, GROUPS + 1))
         mask_weight, _, inverse = outside()
         for q, field in enumerate(quartics()):
@@ -216,7 +208,7 @@ class ProductProof:
             whole = np.ascontiguousarray(flat.transpose(1, 0, 3, 2))
             for start in range(0, claim.columns, AT_A_TIME):
                 stop = min(start + AT_A_TIME, claim.columns)
-                pair = self._factors
+                pair = (self.left, self.right)
                 if claim.columns > AT_A_TIME:
                     pair = (pair[0].columns(start, stop), pair[1].columns(start, stop))
                 some = (whole[0, :, start:stop], whole[1, :, start:stop])

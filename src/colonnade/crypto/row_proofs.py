@@ -167,7 +167,6 @@ class RowClaims:
 
     @property
     def proof_length(self) -> int:
-        """Elements of a proof."""
         return GROUPS + 1 + 2 * self.bits + 1
 
     @property

@@ -140,7 +140,6 @@ class Shamir:
         return tuple(pieces)
 
     def expand(self, dealt: Dealt) -> FieldArray:
-        """The share that a dealt piece stands for."""
         return dealt.expand(self.field) if isinstance(dealt, Seed) else dealt
 
     def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:

@@ -178,26 +178,10 @@ def charged_before(state: LedgerState, release: Release, text: str, *, fresh: bo
     return receipt
 
 
-def check_witness(receipt: Receipt, heads: Sequence[str], *, where: str) -> None:
-    """Return if a history is the one a receipt was given for; `heads[n]` is the hash of entry n."""
-    last = len(heads) - 1
-    if receipt.entry > last:
-        raise LedgerAltered(
-            f"{where}: a peer holds a receipt for entry {receipt.entry}, and the ledger ends at entry {last}, so "
-            f"entry {last + 1} and what followed were cut off. Restore the file from a copy; until then its "
-            "totals are too small."
-        )
-    if receipt.head != heads[receipt.entry]:
-        raise LedgerAltered(
-            f"{where}: entry {receipt.entry} is not the one that a peer holds a receipt for, so it or an entry "
-            "before it was written anew. Restore the file from a copy; until then its totals may be too small."
-        )
-
-
 def check_witnesses(
     opening: Opening, receipts: Sequence[Receipt], heads: Sequence[str], *, where: str
 ) -> int:
-    """Return how many receipts a history was given for, if none of them says otherwise.
+    """Return how many receipts a history was given for, if none of them says otherwise; `heads[n]` is entry n's hash.
 
     Receipts of another ledger of the party, before this one or beside it, say nothing about this history, but one of
     them must be of it, or it says that it was begun anew.
@@ -209,9 +193,19 @@ def check_witnesses(
                 "it. Pass only receipts of this party."
             )
     opening.check(receipts, where=where, holder="a peer")
-    own = [receipt for receipt in receipts if receipt.origin in ("", opening.origin)]
+    own, last = [receipt for receipt in receipts if receipt.origin in ("", opening.origin)], len(heads) - 1
     for receipt in own:
-        check_witness(receipt, heads, where=where)
+        if receipt.entry > last:
+            raise LedgerAltered(
+                f"{where}: a peer holds a receipt for entry {receipt.entry}, and the ledger ends at entry {last}, so "
+                f"entry {last + 1} and what followed were cut off. Restore the file from a copy; until then its "
+                "totals are too small."
+            )
+        if receipt.head != heads[receipt.entry]:
+            raise LedgerAltered(
+                f"{where}: entry {receipt.entry} is not the one that a peer holds a receipt for, so it or an entry "
+                "before it was written anew. Restore the file from a copy; until then its totals may be too small."
+            )
     return len(own)
 
 

@@ -329,13 +329,8 @@ class EvaluationSpec(Spec):
     epsilon: float
     limits: tuple[Limit, ...] = ()
 
-    @property
-    def method(self) -> str:
-        return "judging"
-
-    @property
-    def in_shares(self) -> bool:
-        return True
+    method = "judging"
+    in_shares = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EvaluationPlan:
         """With the least noise that keeps what is asked, and every limit."""

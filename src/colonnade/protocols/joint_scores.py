@@ -60,13 +60,8 @@ class ScoresSpec(Spec):
     epsilon: float | None = None
     trials: int = 16
 
-    @property
-    def method(self) -> str:
-        return "joint scores"
-
-    @property
-    def takes_labels(self) -> bool:
-        return True
+    method = "joint scores"
+    takes_labels = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
         """The plan of one round of scores; parties in one process share the work."""

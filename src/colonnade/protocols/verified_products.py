@@ -9,11 +9,9 @@ from colonnade.crypto.sharing import Shamir
 from colonnade.errors import LocalProtocolError
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.sharing import Shared, alongside, lower, share_elements, total
-from colonnade.protocols.verified_rows import NONCE, Checking, heard
+from colonnade.protocols.verified_rows import NONCE, Checking
 from colonnade.runtime.party import Party
-from colonnade.runtime.wire import Message
 
 
 async def reshare_products(
@@ -69,46 +67,29 @@ async def _check(
     seeds = await checking.seeds(own)
     challenges = await checking.challenges()
     proof = ProductProof(claims[party.name], *factors, mine, seeds=(first, second))
-    words = proof.proof(challenges[party.name])
-    echo = {"heard": heard(challenges[party.name])}
-    one, other = checking.verifiers[party.name]
-    await tell(party, one, checking.label("heard"), Message(echo))
-    await tell(party, other, checking.label("proof"), Message(echo, {"proof": words.as_bytes()}))
-    proofs = {}
-    for dealer in checking.checked:
-        decides = dealer in checking.second
-        said = await hear(party, dealer, checking.label("proof" if decides else "heard"))
-        checking.check_heard(said, challenges[dealer], dealer)
-        if decides:
-            proofs[dealer] = checking.words(said, "proof", claims[dealer].proof_length)
-    third = await checking.last_challenges()
+    proofs = await checking.proofs(proof.proof(challenges[party.name]), challenges, claims)
     held = {
         dealer: (*factors, piece)
         for dealer in computing_parties
         if (piece := dealt[dealer].share) is not None
     }
-    for dealer in checking.first:
-        answered = answer(
-            claims[dealer],
-            held[dealer],
-            seed=seeds[dealer],
-            challenge=challenges[dealer],
-            third=third[dealer],
-        )
-        message = Message(arrays={"answer": answered.as_bytes()})
-        await tell(party, checking.verifiers[dealer][1], checking.label("answer", dealer), message)
-    for dealer in checking.second:
-        said = await hear(party, checking.verifiers[dealer][0], checking.label("answer", dealer))
-        if not accepts(
+
+    def answered(dealer: str, third: bytes) -> FieldArray:
+        seed, challenge = seeds[dealer], challenges[dealer]
+        return answer(claims[dealer], held[dealer], seed=seed, challenge=challenge, third=third)
+
+    def holds(dealer: str, third: bytes, theirs: FieldArray) -> bool:
+        return accepts(
             claims[dealer],
             held[dealer],
             seed=seeds[dealer],
             proof=proofs[dealer],
             challenge=challenges[dealer],
-            third=third[dealer],
-            answered=checking.words(said, "answer", claims[dealer].answer_length),
-        ):
-            raise checking.refused(dealer)
+            third=third,
+            answered=theirs,
+        )
+
+    await checking.settle(answered, holds, claims)
 
 
 async def rotated(

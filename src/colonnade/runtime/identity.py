@@ -270,8 +270,7 @@ def _checked(
 ) -> tuple[bytes, bytes]:
     """A peer's public key and what it signed, if all of its hello holds."""
     _, message = decode(frame, limit=_MAX_HELLO)
-    parts = tuple(message.fields.get(field) for field in ("key", "certificate", "signature"))
-    public, certificate, signature = parts
+    public, certificate, signature = map(message.fields.get, ("key", "certificate", "signature"))
     if not (isinstance(public, bytes) and isinstance(certificate, bytes) and isinstance(signature, bytes)):
         raise NotTrusted("its hello has not the parts of one")
     statement = _statement(job, peer, members, public, certificate)

@@ -1,17 +1,13 @@
 """One member's record of one run, so that the run can go on after a crash without anything happening twice.
 
-A member that goes on runs its program again from the beginning: with the same randomness, which comes from a key in the
-record, and with the frames that it had received, which are in the record. So it comes to the frames that it had sent,
-and each must be the one in the record, byte for byte; it is sent again only to a peer that did not receive it. Where
-the record ends the run goes on.
+A member that goes on runs its program again from the beginning, with the same randomness, from a key in the record, and
+with the frames that it had received. So it comes to the frames that it had sent, and each must be the one in the
+record, byte for byte; it is sent again only to a peer that did not receive it. Where the record ends the run goes on.
 
-Every frame is in the record, on the disk, before it leaves, but those by which ledgers are compared with what peers
-know of them: that is done anew. What was received is written before it is used, and so is on the disk before anything
-that was made from it leaves: no noise is ever drawn twice for different messages. The folder is as private as the
-member's data, and is deleted when the run has ended, or, where a run is short, when the common people are found: what
-comes after that then starts again from the beginning, with a charge of its own.
-
-Frames stay on the disk: memory holds where each begins.
+Every frame is on the disk before it leaves, but those by which ledgers are compared, which is done anew. What was
+received is on the disk before anything that was made from it leaves: no noise is ever drawn twice for different
+messages. The folder is as private as the member's data, and is deleted when the run has ended, or, where a run is
+short, when the common people are found: what comes after that starts again, with a charge of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Whether a member is well, in numbers: what a person, a probe and an alarm look at.
+"""Whether a member is well, in numbers that a person, a probe and an alarm look at, from its own kit and files alone.
 
-Everything is read from the member's own kit and files; nothing is asked of anybody. A party is connected if its server
-said within `HEARD_SECONDS` that it heard it, which takes a message there and one back.
+A party is connected if its server said within `HEARD_SECONDS` that it heard it: a message there and one back.
 """
 
 from __future__ import annotations

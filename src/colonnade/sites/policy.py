@@ -1,29 +1,7 @@
-"""Policy files: what a party ever agrees to, whoever submits the job. They never leave the party.
+"""Policy files: what a party ever agrees to, whoever submits the job (docs/two-organisations.md). They never leave it.
 
-::
-
-    methods = ["moments", "slr"]
-    parties = ["insurer", "shop"]
-    delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
-    rows = 1000               # the fewest people it may be about
-    verify = "rows"           # the least that is checked of what others deal
-    alignment = ["auto", "server"]   # the server may match pseudonyms of ids
-    alignments = {most = 10, days = 30}
-    most_ids = 1000000        # the most ids that another party may show
-    approval = "ask"          # a person here approves every job; "two" asks for two
-    submission = "two"        # one administrator proposes every job, and another confirms it
-
-    [epsilon]                 # by observer: the most that one job may tell it, of whichever unit
-    server = 1.5
-    reader = 1.5
-    "party:*" = 2.0
-
-    [options.slr]             # what a job may choose; the rest has its default
-    epochs = {most = 20}
-    optimiser = ["sgd", "adam"]
-
-Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
-trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
+Everything that is not named is refused. Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs
+that score people by a model that was trained; scores are shown to those whom `receivers` names and to this party.
 Where `server`, `computing_parties`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may
 have its default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or
 `most_ids` is not, there is no such limit. Ids are matched through the server only where `alignment` names "server".
