@@ -77,7 +77,6 @@ def release_before(plan: Plan, owner: str, part: PartSpec | None = None) -> Rele
 
 
 def by_party(tables: Iterable[Table]) -> dict[str, Table]:
-    """The tables of a federation by the parties that hold them, one each."""
     parties: dict[str, Table] = {}
     for table in tables if isinstance(tables, Iterable) else (tables,):
         if not isinstance(table, Table):

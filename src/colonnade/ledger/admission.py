@@ -241,7 +241,6 @@ def _admit(state: LedgerState, release: Release, account: Account, budget: Budge
 
 
 def _remedy(account: Account, budget: Budget) -> str:
-    """What to do where no ε helps."""
     if isinstance(named_observer(account.observer), Coalition):
         return (
             "Choose members of which fewer collude, or accept it by name: a budget of ε = inf for that unit and "

@@ -62,7 +62,6 @@ def canonical(data: object) -> str:
 
 
 def link(previous: str, text: bytes) -> str:
-    """The hash of an entry that follows the hash `previous`."""
     return hashlib.sha256(bytes.fromhex(previous) + text).hexdigest()
 
 
@@ -74,7 +73,6 @@ def write(seq: int, previous: str, *, kind: str, time: str, body: Mapping[str, A
 
 
 def now() -> str:
-    """The time of an entry that is written now: UTC, to the microsecond."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
 
 
@@ -157,7 +155,6 @@ class Page:
             )
 
     def append(self, entry: Entry) -> None:
-        """Add an entry; it counts once the transaction has ended."""
         values = (entry.seq, entry.text, entry.hash)
         self._connection.execute("INSERT INTO entries (seq, body, hash) VALUES (?, ?, ?)", values)
         # From here on an earlier version, which would count less than this entry says, refuses the file by its format.

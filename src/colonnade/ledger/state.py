@@ -255,7 +255,6 @@ class LedgerState:
                 raise ValueError(f"of unknown kind {entry.kind!r}")
 
     def governing(self, account: Account) -> tuple[Budget, ...]:
-        """The budgets that the account must keep, none if nobody declared one."""
         return governing(self.budgets.values(), account)
 
     def lost(self, account: Account, delta: float) -> Spent:
@@ -312,13 +311,11 @@ class LedgerState:
         )
 
     def totals(self) -> tuple[Total, ...]:
-        """The totals of all known accounts, in order of name."""
         totals = (self.total(account) for account in self.known())
         return tuple(total for total in totals if total is not None)
 
 
 def accounts(release: Release, dataset: str) -> tuple[Account, ...]:
-    """The accounts that the lines of a release name, each once, in the order of its lines."""
     return tuple(dict.fromkeys(Account(dataset, line.unit, line.observer) for line in release.lines))
 
 

@@ -202,7 +202,6 @@ async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None)
 
 
 def shown_size(party: Party, ids: Ids, padded: int | None) -> int:
-    """The number of ids that peers are shown."""
     size = ids.count if padded is None else padded
     if not ids.count <= size <= MOST_IDS:
         raise DataError(

@@ -67,7 +67,6 @@ class Shared:
         return replace(self, share=share, shape=shape, masks=frozenset())
 
     def times(self, factor: int) -> Shared:
-        """Every entry times a public integer."""
         share = None if self.share is None else self.share.times(factor)
         return replace(self, share=share, masks=frozenset())
 
@@ -272,7 +271,6 @@ async def open_to(
 
 
 def pack(piece: Dealt) -> Message:
-    """What one computing party was dealt, as a message."""
     if isinstance(piece, Seed):
         return Message({"key": piece.key})
     return Message(arrays={"share": piece.as_bytes()})

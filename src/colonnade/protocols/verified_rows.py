@@ -43,7 +43,6 @@ class Checking:
 
     @classmethod
     def of(cls, party: Party, step: str, dealers: Iterable[str]) -> Checking:
-        """With the verifiers that a group has for each dealer."""
         return cls(party, step, {dealer: verifiers_of(party.group, dealer) for dealer in dealers})
 
     @property
@@ -60,7 +59,6 @@ class Checking:
         return [dealer for dealer, pair in self.verifiers.items() if self.party.name in pair]
 
     def points(self, dealer: str) -> tuple[int, int]:
-        """Where the verifiers of a dealer stand."""
         at = dict(zip(self.party.group.computing_parties, (0, 1, -1), strict=True))
         first, second = self.verifiers[dealer]
         return at[first], at[second]
@@ -218,7 +216,6 @@ class RowCheck:
         return self._proof.pads
 
     async def run(self, shares: Mapping[str, tuple[FieldArray, FieldArray]]) -> None:
-        """Everything after the dealing."""
         checking, claims, name = self.checking, self.claims, self.party.name
         seeds = await checking.seeds(self._seeds)
         first = await checking.challenges()

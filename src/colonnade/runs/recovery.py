@@ -150,7 +150,6 @@ def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
 
 
 def where_text(facts: dict[str, Any]) -> str:
-    """Where a run stopped, in one sentence."""
     stopped = facts["stopped"]
     if stopped.get("kind") == KILLED:
         return "Its process was killed after it was charged, before anything that it opened was kept."
@@ -164,13 +163,11 @@ def where_text(facts: dict[str, Any]) -> str:
 
 
 def charged_text(facts: dict[str, Any]) -> str:
-    """What each ledger had been charged by then, in one sentence."""
     charged = ", ".join(facts["charged"])
     return f"Charged by then: {charged}, for run {facts['run'][:12]}." if charged else "Nothing was charged."
 
 
 def failure_text(facts: dict[str, Any], *, width: int | None = None) -> str:
-    """The record of a run that failed, for people."""
     from colonnade.report.text import budget_lines
 
     lines = [

@@ -121,7 +121,6 @@ class StepFacts:
 
 
 def step_line(member: str, job: str, facts: StepFacts) -> str:
-    """The line of a member's log for a step that has just ended."""
     line = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "member": member,

@@ -182,7 +182,6 @@ class ResumedLedger(AskingAccountant):
     """An accountant asked again for a charge that it may have made: the same noise for the same release, once."""
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
-        """The receipt of the charge, which is made if it was not."""
         # The run's name and its noise come from the record, so this id stands for one draw whoever asks again.
         return self.ledger.charge(release, dataset, fresh=False)
 

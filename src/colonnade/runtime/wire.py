@@ -50,7 +50,6 @@ class Message:
     source: str = ""
 
     def wrong(self, why: object) -> RemoteProtocolError:
-        """The error that says what is wrong with this message, and whose it is."""
         return RemoteProtocolError(f"{self.source}: {why}" if self.source else str(why))
 
     def text(self, name: str) -> str:
@@ -60,7 +59,6 @@ class Message:
         return self._typed(name, int)
 
     def array(self, name: str, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The array `name`, which must have this type and shape."""
         array = self.arrays.get(name)
         if array is None or array.dtype != np.dtype(dtype) or array.shape != shape:
             have = "none" if array is None else f"{array.dtype} of shape {array.shape}"
@@ -92,7 +90,6 @@ def encode(envelope: Envelope, message: Message, *, limit: int = MAX_FRAME) -> b
 
 
 def frame_size(envelope: Envelope, message: Message) -> int:
-    """How many bytes the frame of a message has, without making it."""
     content = sum(array.nbytes for array in message.arrays.values())
     return _PREFIX.size + len(_header(envelope, message)) + content
 
@@ -264,7 +261,6 @@ class Mailbox:
             line.moved = time.monotonic()
 
     def interrupt(self, reason: str) -> None:
-        """Let whoever waits here stop waiting, whomever it waits for."""
         self.interrupted = reason
         self._ring()
 

@@ -131,7 +131,6 @@ def propose(kit: Kit, job: str, *, hours: float = HOURS) -> Proposal:
 
 
 def confirm(kit: Kit, proposal: Proposal) -> Proposal:
-    """Confirm another administrator's proposal, as the administrator whose kit this is."""
     _check_submits(kit)
     confirmed = replace(proposal, confirmer=kit.identity().name)
     confirmed = replace(confirmed, confirmation=_signed(kit, confirmed, "confirmation"))
@@ -274,7 +273,6 @@ def approve(
 def decline(
     kit: Kit, job: str, *, by: str, because: str, key: SigningKey | None = None, patience: float = PATIENCE
 ) -> Request:
-    """Say no to a job, as this person and for this reason: one no is enough."""
     if not because.strip():
         raise InputError("declining a job needs a reason, which stands in the ledger. Say why.")
     return _decide(kit, job, by, False, because.strip()[:_MAX_REASON], key, patience)

@@ -63,7 +63,6 @@ class Health:
 
 
 def health(kit: Kit) -> Health:
-    """How a member is now: its connection, its certificate, its ledger, its disk and its jobs."""
     problems: list[str] = []
     presence = Presence.load(kit.path)
     heard = None if presence is None else presence.seconds_since_heard()
@@ -121,7 +120,6 @@ def health(kit: Kit) -> Health:
 
 
 def _ledger(kit: Kit) -> Path | None:
-    """Where the member's ledger lies; None if it named no party file yet."""
     if kit.kind == "server":
         return kit.path / "server.ledger"
     return PartyFile.load(kit.site()["party"]).ledger if "party" in kit.site() else None

@@ -92,7 +92,6 @@ class Alignments(Form):
         return f"at most {self.most} time{'' if self.most == 1 else 's'}{window}"
 
     def check(self, earlier: Sequence[Comparison], dataset: str, *, place: str) -> None:
-        """Return if there may be one more comparison of a data set now, after these."""
         since = ""
         if self.days is not None:
             began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=self.days)
@@ -133,7 +132,6 @@ Submitting = Literal["one", "two"]
 def people_of(
     approval: Approving | None, approvers: Mapping[str, str] | None, document: Document
 ) -> Approvers | None:
-    """Who approves a job, checked; None if nobody is asked."""
     if approval is None:
         if approvers is not None:
             raise OutOfRange(
@@ -163,7 +161,6 @@ def people_of(
 
 
 def check_limits(epsilons: Mapping[str, float], document: Document) -> None:
-    """Return if a policy's limits are for observers that there are, and greater than 0."""
     for observer, epsilon in epsilons.items():
         where = document.where(("epsilon", observer))
         if not (math.isfinite(epsilon) and epsilon > 0):
@@ -183,7 +180,6 @@ def check_limits(epsilons: Mapping[str, float], document: Document) -> None:
 def options_of(
     given: Mapping[str, Mapping[str, Any]], document: Document
 ) -> tuple[tuple[str, tuple[Accepted, ...]], ...]:
-    """What a policy accepts of each method's options, checked against what the methods have."""
     options = []
     for method, listed in given.items():
         if method not in METHODS:
@@ -220,7 +216,6 @@ def _accepted(option: str, value: Any, document: Document, place: tuple[str, ...
 
 
 def check_options(job: Job, accepted: Sequence[Accepted], *, policy: str) -> None:
-    """Return if every option of a job has its default, or a value that the policy accepts."""
     rules = {rule.option: rule for rule in accepted}
     chosen: list[tuple[str, Any, Any]] = [
         (name, getattr(job.options, name), field.get_default(call_default_factory=True))
@@ -403,7 +398,6 @@ class Policy:
             self._check_delta(job.delta)
 
     def _check_committee(self, job: Job, party: str) -> None:
-        """Return if the job's threshold and computing parties are named, or are those that a job has by default."""
         group = job.group()
         usual = Group.of(job.parties, active=job.active, server=job.server).threshold
         least = usual if self.threshold is None else self.threshold
@@ -455,7 +449,6 @@ class Policy:
             )
 
     def check_comparisons(self, earlier: Sequence[Comparison], dataset: str) -> None:
-        """Return if ids of a data set may be compared once more, after these comparisons."""
         if self.alignments is not None:
             self.alignments.check(earlier, dataset, place=f"{self.name}, alignments")
 
@@ -486,7 +479,6 @@ class Policy:
         return "; ".join(said)
 
     def check_release(self, release: Release) -> None:
-        """Return if every observer of this release may learn as much as it does."""
         for line in release.lines:
             limit = self.limit(line.observer)
             if limit is None:
@@ -541,7 +533,6 @@ class PolicedLedger(AskingAccountant):
         return self.ledger.charge(release, dataset, fresh=fresh)
 
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
-        """Write down with whom ids are compared, if the policy accepts one more time."""
         self.ledger.note_comparison(
             dataset,
             partners,

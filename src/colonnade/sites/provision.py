@@ -135,7 +135,6 @@ class Invitation:
 
     @property
     def own_members(self) -> dict[str, dict[str, Any]]:
-        """The members whose kits lie in the federation's own folder, as FLARE describes them."""
         ports = {"fed_learn_port": self.port, "admin_port": self.port}
         server = {"name": self.host, "type": "server", "org": "organiser", **ports}
         return {"server": server, "admin": _administrator(ADMIN, "lead")}
@@ -148,7 +147,6 @@ def _administrator(name: str, role: str) -> dict[str, Any]:
 def found_federation(
     folder: Path, federation: str, *, host: str, port: int, submission: Literal["one", "two"] = "one"
 ) -> Invitation:
-    """Make the root, the server's kit and the administrator's kit, and return what parties are invited with."""
     draft = Invitation(federation, host, port, "")
     root, profile = folder / "root", folder / _PROFILE
     folder.mkdir(parents=True, exist_ok=True)
@@ -181,7 +179,6 @@ def administrator_name(name: str) -> str:
 
 
 def add_administrator(folder: Path, name: str, *, role: str) -> Kit:
-    """Make the kit of one more administrator with a role of FLARE's, as the holder of the federation's root."""
     invitation = Invitation.load(folder / INVITATION)
     root = Trust.load(folder / "root" / "rootCA.pem").root
     if Exclusions.load(folder / EXCLUDED, root).since(administrator_name(name)) is not None:
@@ -203,7 +200,6 @@ def ask_for_kit(folder: Path, invitation: Invitation, described: Mapping[str, An
 
 
 def approve(folder: Path, request: Path, signed: Path) -> None:
-    """Issue a certificate for a request, as the holder of the federation's root in `folder`."""
     if not (folder / "root" / "rootCA.key").exists():
         raise KitError(f"{folder} has no root/rootCA.key: only whoever made the federation can approve.")
     named = ("-c", folder / "root", "--profile", folder / _PROFILE, "--out", signed)
@@ -390,7 +386,6 @@ def destroy_keys(folder: Path) -> None:
 
 
 def renew_own(folder: Path) -> tuple[Kit, ...]:
-    """Renew the server's and the administrator's kit in a federation's folder, as the holder of its root."""
     invitation = Invitation.load(folder / INVITATION)
     renewed = []
     for place, member in invitation.own_members.items():

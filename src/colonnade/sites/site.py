@@ -203,7 +203,6 @@ class _Participation:
     party: Party | None = None
 
     async def run(self, unwritable: CannotWrite | None) -> dict[str, Any]:
-        """Take part, keep what came of it, and return what the outcome says of it."""
         kit, job, member, journal = self.kit, self.job, self.member, None
         program: Program
         spec: Any
