@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import gmpy2
@@ -227,23 +227,19 @@ class Encryptor:
     @classmethod
     def for_key(cls, key: PublicKey, randomness: Randomness) -> Encryptor:
         """An encryptor for anybody's key; preparing it costs a few hundred encryptions."""
-        base = pow(_jacobi_one_base(key, randomness), key.modulus, key.modulus_squared)
-        table = FixedBase.prepare(
-            MontgomeryModulus(key.modulus_squared), base, exponent_bytes=key.exponent_bytes
-        )
-        return cls(key, (table,), randomness)
+        return cls._modulo((key.modulus_squared,), key, randomness)
 
     @classmethod
     def for_owner(cls, private: PrivateKey, randomness: Randomness) -> Encryptor:
-        key = private.public
-        base = _jacobi_one_base(key, randomness)
-        tables = tuple(
-            FixedBase.prepare(
-                MontgomeryModulus(square), pow(base, key.modulus, square), exponent_bytes=key.exponent_bytes
-            )
-            for square in (private.p**2, private.q**2)
-        )
-        return cls(key, tables, randomness)
+        return cls._modulo((private.p**2, private.q**2), private.public, randomness)
+
+    @classmethod
+    def _modulo(cls, squares: tuple[int, ...], key: PublicKey, randomness: Randomness) -> Encryptor:
+        unit = _unit(key, randomness)
+        base = int(-unit * unit % key.modulus)
+        powers = [(MontgomeryModulus(square), pow(base, key.modulus, square)) for square in squares]
+        prepare = partial(FixedBase.prepare, exponent_bytes=key.exponent_bytes)
+        return cls(key, tuple(prepare(*power) for power in powers), randomness)
 
     def encrypt(self, plaintexts: Sequence[int]) -> Ciphertexts:
         """One fresh ciphertext a number; numbers in (−N/2, N) as integers modulo N."""
@@ -301,11 +297,6 @@ def _unit(key: PublicKey, randomness: Randomness) -> int:
         unit = below(key.modulus, randomness)
         if gmpy2.gcd(unit, key.modulus) == 1:
             return unit
-
-
-def _jacobi_one_base(key: PublicKey, randomness: Randomness) -> int:
-    unit = _unit(key, randomness)
-    return int(-unit * unit % key.modulus)
 
 
 def decrypt(private: PrivateKey, ciphertexts: Ciphertexts, *, at_most: int) -> tuple[int, ...]:

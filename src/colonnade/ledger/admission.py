@@ -94,22 +94,18 @@ class Opening:
     origin: str
     anew: bool
 
-    def is_among(self, receipts: Iterable[Receipt]) -> bool:
-        """Whether this may be the ledger that a peer knows: one of its receipts is of it, or it has none.
-
-        A party may keep several ledgers, each for data of its own, and a receipt without an origin says nothing.
-        """
-        origins = {receipt.origin for receipt in receipts if receipt.party == self.party and receipt.origin}
-        return not origins or self.origin in origins
-
     def highest(self, receipts: Iterable[Receipt]) -> Receipt | None:
         """The receipt of this very ledger for its highest entry, of two for one entry the first; None without any."""
         own = [kept for kept in receipts if (kept.party, kept.origin) == (self.party, self.origin)]
         return max(own, key=lambda kept: kept.entry, default=None)
 
     def check(self, receipts: Iterable[Receipt], *, where: str, holder: str) -> None:
-        """Return if the ledger is one that the holder of these receipts knows, or was begun anew on purpose."""
-        if self.anew or self.is_among(receipts):
+        """Return if the ledger is one that the holder of these receipts knows, or was begun anew on purpose.
+
+        A party may keep several ledgers, each for data of its own, and a receipt without an origin says nothing.
+        """
+        origins = {receipt.origin for receipt in receipts if receipt.party == self.party and receipt.origin}
+        if self.anew or not origins or self.origin in origins:
             return
         raise LedgerReplaced(
             f"{where} is not the ledger of {self.party} that {holder} holds receipts of, and does not say that it was "

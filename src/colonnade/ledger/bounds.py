@@ -86,17 +86,6 @@ class Budget:
         return (self.account.unit != ANY) + (self.account.observer != ANY)
 
 
-def governing(budgets: Iterable[Budget], account: Account) -> tuple[Budget, ...]:
-    """The budgets that an account must keep: the closest matches, all of them.
-
-    Two can be equally close, (unit, "*") and ("*", observer). Neither is an exception to the other, so
-    both hold.
-    """
-    matching = [budget for budget in budgets if budget.matches(account)]
-    closest = max((budget.closeness for budget in matching), default=0)
-    return tuple(budget for budget in matching if budget.closeness == closest)
-
-
 def named_account(dataset: str, unit: str, observer: str) -> Account:
     """The account that a person names, in the one spelling the ledger uses."""
     if not isinstance(dataset, str) or not dataset or dataset == ANY:

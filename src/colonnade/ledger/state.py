@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from colonnade.errors import ColonnadeError, LedgerAltered
-from colonnade.ledger.bounds import Account, Bound, Budget, bound, epsilon_of, governing
+from colonnade.ledger.bounds import Account, Bound, Budget, bound, epsilon_of
 from colonnade.ledger.entry_store import GENESIS, Entry, canonical
 from colonnade.ledger.release import DIGEST, Receipt, Release, counted_part
 from colonnade.markup import html_table
@@ -255,7 +255,13 @@ class LedgerState:
                 raise ValueError(f"of unknown kind {entry.kind!r}")
 
     def governing(self, account: Account) -> tuple[Budget, ...]:
-        return governing(self.budgets.values(), account)
+        """The budgets that an account must keep: the closest matches, all of them.
+
+        Two can be equally close, (unit, "*") and ("*", observer). Neither is an exception to the other, so both hold.
+        """
+        matching = [budget for budget in self.budgets.values() if budget.matches(account)]
+        closest = max((budget.closeness for budget in matching), default=0)
+        return tuple(budget for budget in matching if budget.closeness == closest)
 
     def lost(self, account: Account, delta: float) -> Spent:
         """All that the account's observer has learned, release by release: what bounds it there, in sum.
