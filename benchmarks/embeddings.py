@@ -21,7 +21,7 @@ import torch
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.federation.federation import Federation
+from colonnade.federation.federation import Federation, Hooks
 from colonnade.methods.network.estimators import NeuralClassifier
 from colonnade.methods.network.plan import Mechanism
 
@@ -45,10 +45,11 @@ def federation() -> Federation:
 
 def seconds_of_a_step(mechanism: Mechanism, *, epochs: int) -> tuple[float, float]:
     """Median seconds of a step, and the bytes sent over the formula's."""
-    parties, stamps = federation(), []
-    parties.progress = lambda step, _done, _total: (
-        stamps.append(time.perf_counter()) if step == "epochs" else None
+    stamps: list[float] = []
+    hooks = Hooks(
+        lambda step, _done, _total: stamps.append(time.perf_counter()) if step == "epochs" else None
     )
+    parties = federation().with_hooks(hooks)
     model = NeuralClassifier(
         regime="paper",
         mechanism=mechanism,

@@ -20,7 +20,7 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.crypto.sharing import Seed, make_scheme
+from colonnade.crypto.sharing import Seed, Shamir
 from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray, GramSum
 from colonnade.randomness import SystemRandomness
 
@@ -39,7 +39,7 @@ def processor_seconds(run: Callable[[], object], repeats: int) -> float:
 
 def shared_gram(field: Field, tables: list[np.ndarray], computing_parties: int) -> np.ndarray:
     """Every party's work for one opening, one after the other, through the bytes they would send."""
-    scheme, source = make_scheme(computing_parties, field), SystemRandomness()
+    scheme, source = Shamir(computing_parties, field), SystemRandomness()
     sums = [GramSum(field, sum(table.shape[1] for table in tables)) for _ in range(computing_parties)]
     for start in range(0, len(tables[0]), BLOCK):
         blocks = [field.encode(table[start : start + BLOCK]) for table in tables]

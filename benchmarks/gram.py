@@ -39,7 +39,7 @@ from opponents import measured_against
 from players import ONE_THREAD, heard, say
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from colonnade.crypto.sharing import make_scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments.protocol import symmetric
 from colonnade.numbers.field import FIELD63, FIELD126
@@ -76,7 +76,7 @@ def columns_of(case: Case, group: Group, owner: str) -> np.ndarray:
 async def product(party: Party, mine: np.ndarray | None, case: Case, number: int) -> np.ndarray | None:
     """The lines of `noisy_moments` on integers that are already there, with noise that is zero."""
     group, t = party.group, party.group.threshold
-    scheme = make_scheme(len(group.computing_parties), FIELD63 if case.field_bits == 63 else FIELD126)
+    scheme = Shamir(len(group.computing_parties), FIELD63 if case.field_bits == 63 else FIELD126)
     edges = [case.columns * place // len(group.owners) for place in range(len(group.owners) + 1)]
     widths = dict(zip(group.owners, np.diff(edges).tolist(), strict=True))
     moments = MomentSum(scheme.field, case.columns, keeps_shares=party.keeps_shares)

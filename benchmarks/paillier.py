@@ -21,7 +21,7 @@ import numpy as np
 from opponents import measured_against
 
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, decrypt_any_size
-from colonnade.crypto.paillier_vectors import Fields, UniformMask, masked, packed, product_width, times_matrix
+from colonnade.crypto.paillier_vectors import Fields, UniformMask, masked, packed, times_matrix
 from colonnade.randomness import SystemRandomness
 
 BITS, SAMPLES, FEATURES, FRACTION_BITS = 2048, 256, 12, 32
@@ -32,7 +32,9 @@ def batch(private: PrivateKey, owner: Encryptor, scalars: list[int], matrix: np.
     sent = owner.encrypt(scalars).to_bytes()
     received = Ciphertexts.from_bytes(private.public, sent, count=len(scalars))
     product = times_matrix(received, matrix, bits=FRACTION_BITS + 2)
-    fields = Fields(product_width(fraction_bits=FRACTION_BITS, terms=len(scalars)), matrix.shape[1])
+    # A sum of so many products of two numbers of f fraction bits, with its sign.
+    width = 2 * FRACTION_BITS + (len(scalars) - 1).bit_length() + 2
+    fields = Fields(width, matrix.shape[1])
     mask = UniformMask(private.public.modulus)
     masks = mask.draw(1, owner.randomness)
     leaving = masked(packed(product, fields), masks, owner.randomness).to_bytes()

@@ -39,8 +39,6 @@ import numpy as np
 from loopback import connect
 from opponents import measured_against
 
-from colonnade.data.arrays import of_texts
-from colonnade.data.ids import hashes
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
@@ -110,8 +108,7 @@ def table_of(name: str, folder: Path) -> Table | None:
 
 
 def load() -> None:
-    """Read a few rows and hash an id, for the libraries and the kernel that a process loads once."""
-    hashes(of_texts(["somebody"]), compiled=True)
+    """Read a few rows, for the libraries that a process loads once."""
     with tempfile.TemporaryDirectory() as name:
         write_files(Path(name), 10)
         table = table_of(GROUP.owners[0], Path(name))

@@ -25,8 +25,6 @@ from pathlib import Path
 import duckdb
 
 from colonnade import Federation, Ledger, LogisticRegression, Schema, Table
-from colonnade.data.arrays import of_texts
-from colonnade.data.ids import hashes
 
 PARTIES = ("bank", "shop")
 COLUMNS = 20
@@ -62,8 +60,6 @@ def ledger_of(folder: Path, party: str) -> Ledger:
 
 
 def job(folder: Path, rows: int) -> dict[str, object]:
-    # Kernels are loaded once in a process; they are no part of what a row costs.
-    hashes(of_texts(["one"]), compiled=True)
     start = time.perf_counter()
     tables = [table_of(folder, party) for party in PARTIES]
     ledgers = {party: ledger_of(folder, party) for party in PARTIES}

@@ -15,7 +15,7 @@ from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.methods.encrypted.plan import EncryptedOptions
-from colonnade.protocols.paillier import Keys, PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import public_permutation
 
@@ -117,7 +117,7 @@ class QuickKeys(EncryptedOptions):
     short_bits: int | None = None
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> PaillierKeys:
         return super().keys if self.short_bits is None else PaillierKeysForTests(self.short_bits)
 
 

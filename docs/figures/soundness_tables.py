@@ -59,8 +59,7 @@ from colonnade.privacy.sensitivity.matrix import (
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     active_messages,
-    encrypted_active_messages,
-    encrypted_passive_messages,
+    encrypted_messages,
     logistic_bounds,
     passive_messages,
 )
@@ -258,12 +257,12 @@ def paillier() -> str:
         (
             "active",
             vertical_logistic.active_sigma,
-            encrypted_active_messages(schedule, radius=2, peer_clip=2, step_size=0.01),
+            encrypted_messages(schedule, active=True, radius=2, peer_clip=2, step_size=0.01),
         ),
         (
             "passive",
             vertical_logistic.passive_sigma,
-            encrypted_passive_messages(schedule, radius=2, peer_clip=4, step_size=0.01),
+            encrypted_messages(schedule, active=False, radius=2, peer_clip=4, step_size=0.01),
         ),
     )
     rows = []

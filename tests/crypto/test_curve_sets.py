@@ -25,11 +25,8 @@ def intersect(
     )
     returned = b"".join(other.blinding.multiply_received(block) for block in asker.blinded_blocks())
     multiplied = b"".join(asker.blinding.multiply_received(block) for block in other.blinded_blocks())
-    found = match(returned, multiplied)
-    return (
-        [mine[row] for row in asker.rows(found.mine)],
-        [theirs[row] for row in other.rows(found.theirs)],
-    )
+    left, right = match(returned, multiplied)
+    return [mine[row] for row in asker.rows(left)], [theirs[row] for row in other.rows(right)]
 
 
 @given(
@@ -113,5 +110,5 @@ def test_matching_is_exact_on_any_bytes(points: list[bytes], data: st.DataObject
     both = list(dict.fromkeys(both))
     left = data.draw(st.permutations(both))
     right = data.draw(st.permutations(both))[: len(both) // 2 + 1]
-    found = match(b"".join(left), b"".join(right))
-    assert [left[i] for i in found.mine] == [right[i] for i in found.theirs] == sorted(set(right))
+    mine, theirs = match(b"".join(left), b"".join(right))
+    assert [left[i] for i in mine] == [right[i] for i in theirs] == sorted(set(right))

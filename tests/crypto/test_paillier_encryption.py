@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paillier_widths import product_width
 from scipy import stats
 
 from colonnade.crypto.paillier import (
@@ -26,7 +27,6 @@ from colonnade.crypto.paillier_vectors import (
     from_fixed,
     masked,
     packed,
-    product_width,
     times_matrix,
     to_fixed,
 )

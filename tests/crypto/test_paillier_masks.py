@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paillier_widths import product_width
 from scipy import stats
 
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, PrivateKey, decrypt_any_size
@@ -15,7 +16,6 @@ from colonnade.crypto.paillier_vectors import (
     UniformMask,
     masked,
     packed,
-    product_width,
     times_matrix,
 )
 from colonnade.randomness import SystemRandomness

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from colonnade.crypto.sharing import Scheme, make_scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.randomness import SeededRandomness
 
@@ -66,7 +66,7 @@ class Opening:
     With `fresh` the noise is dealt at degree 2t, else at degree t and raised.
     """
 
-    def __init__(self, scheme: Scheme, *, fresh: bool, seed: object, secret: Matrix, noise: Matrix) -> None:
+    def __init__(self, scheme: Shamir, *, fresh: bool, seed: object, secret: Matrix, noise: Matrix) -> None:
         t = scheme.threshold
         source = SeededRandomness(f"opening {seed}")
         self.scheme = scheme
@@ -124,7 +124,7 @@ def tables() -> tuple[Matrix, Matrix, Matrix]:
     return table, neighbour, half + half.T
 
 
-def coalitions(scheme: Scheme) -> list[tuple[int, ...]]:
+def coalitions(scheme: Shamir) -> list[tuple[int, ...]]:
     return list(combinations(range(scheme.computing_parties), scheme.threshold))
 
 
@@ -132,7 +132,7 @@ def coalitions(scheme: Scheme) -> list[tuple[int, ...]]:
 def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_of_the_noise(
     computing_parties: int,
 ) -> None:
-    scheme = make_scheme(computing_parties, FIELD63)
+    scheme = Shamir(computing_parties, FIELD63)
     table, neighbour, noise = tables()
     for coalition in coalitions(scheme):
         for truth, other in ((table, neighbour), (neighbour, table)):
@@ -144,7 +144,7 @@ def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_o
 
 @pytest.mark.parametrize("computing_parties", [3, 5])
 def test_at_degree_2t_the_same_attack_fits_neither_neighbour(computing_parties: int) -> None:
-    scheme = make_scheme(computing_parties, FIELD63)
+    scheme = Shamir(computing_parties, FIELD63)
     table, neighbour, noise = tables()
     for coalition in coalitions(scheme):
         run = Opening(scheme, fresh=True, seed=coalition, secret=table, noise=noise)
@@ -155,7 +155,7 @@ def test_at_degree_2t_the_same_attack_fits_neither_neighbour(computing_parties: 
 
 def test_with_three_keepers_the_bare_coefficient_is_the_gram_of_the_table_minus_a_share() -> None:
     table, _, noise = tables()
-    run = Opening(make_scheme(3, FIELD63), fresh=False, seed=1, secret=table, noise=noise)
+    run = Opening(Shamir(3, FIELD63), fresh=False, seed=1, secret=table, noise=noise)
     share = plain(run.data[1])
     bare = plain(run.shown[0])
     assert ((bare - (table - share).T @ (table - share)) % MODULUS == 0).all()
@@ -163,7 +163,7 @@ def test_with_three_keepers_the_bare_coefficient_is_the_gram_of_the_table_minus_
 
 def test_with_three_keepers_a_server_at_zero_needs_nobody_to_learn_exact_linear_equations() -> None:
     table, _, noise = tables()
-    run = Opening(make_scheme(3, FIELD63), fresh=False, seed=2, secret=table, noise=noise)
+    run = Opening(Shamir(3, FIELD63), fresh=False, seed=2, secret=table, noise=noise)
     known, equations = run.attack((0,))
     a = plain(run.data[0])
     assert (known[0] == a).all()
@@ -173,7 +173,7 @@ def test_with_three_keepers_a_server_at_zero_needs_nobody_to_learn_exact_linear_
 def _misfits(fresh: bool) -> np.ndarray:
     """Residues of what is left of the server's equation when the true table is put in, over many runs."""
     table, _, noise = tables()
-    scheme = make_scheme(3, FIELD63)
+    scheme = Shamir(3, FIELD63)
     runs = [Opening(scheme, fresh=fresh, seed=k, secret=table, noise=noise) for k in range(500)]
     return (
         np.array([run.misfit((0,), table)[0] % FIELD63.primes[0] for run in runs])
@@ -196,7 +196,7 @@ def test_this_chi_square_sees_that_at_degree_t_nothing_is_left() -> None:
 
 def test_noise_added_at_degree_t_without_raising_it_vanishes_from_the_sum() -> None:
     # The other way to get the degree wrong: the leading coefficient of the sum is the bare product.
-    scheme = make_scheme(3, FIELD63)
+    scheme = Shamir(3, FIELD63)
     table, _, noise = tables()
     source = SeededRandomness("unraised")
     data = [scheme.expand(p) for p in scheme.deal(FIELD63.encode(table), 1, source)]

@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.crypto.sharing import (
-    Committee,
     InconsistentShares,
-    Scheme,
     Seed,
     Shamir,
-    make_scheme,
     party_points,
     reshare,
     spread,
@@ -27,9 +24,9 @@ from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9
 FIELDS = (FIELD61, FIELD63, FIELD126)
-SCHEMES: list[Scheme] = [
-    Committee(FIELD63),
-    Committee(FIELD61),
+SCHEMES: list[Shamir] = [
+    Shamir(3, FIELD63),
+    Shamir(3, FIELD61),
     Shamir(3, FIELD126),
     Shamir(5, FIELD63),
     Shamir(7, FIELD61),
@@ -39,7 +36,7 @@ schemes = st.sampled_from(SCHEMES)
 seeds = st.integers(0, 2**32)
 
 
-def dealt_shares(scheme: Scheme, secret: FieldArray, degree: int, seed: object) -> list[FieldArray]:
+def dealt_shares(scheme: Shamir, secret: FieldArray, degree: int, seed: object) -> list[FieldArray]:
     pieces = scheme.deal(secret, degree, SeededRandomness(str(seed)))
     return [scheme.expand(piece) for piece in pieces]
 
@@ -50,7 +47,7 @@ def secret_of(field: Field, seed: object, shape: tuple[int, ...] = (2, 3)) -> Fi
 
 @given(schemes, seeds)
 @settings(max_examples=30, deadline=None)
-def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme: Committee | Shamir, seed: int) -> None:
+def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme: Shamir, seed: int) -> None:
     secret = secret_of(scheme.field, seed)
     shares = dealt_shares(scheme, secret, scheme.threshold, seed)
     for count in range(scheme.threshold + 1, scheme.computing_parties + 1):
@@ -61,9 +58,7 @@ def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme: Committee | Sha
 
 @given(schemes, seeds)
 @settings(max_examples=30, deadline=None)
-def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(
-    scheme: Committee | Shamir, seed: int
-) -> None:
+def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(scheme: Shamir, seed: int) -> None:
     secret = secret_of(scheme.field, seed)
     degree = 2 * scheme.threshold
     shares: list[FieldArray | None] = list(dealt_shares(scheme, secret, degree, seed))
@@ -76,7 +71,7 @@ def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(
 
 @given(schemes, seeds)
 @settings(max_examples=30, deadline=None)
-def test_sums_and_products_of_shares_share_sums_and_products(scheme: Committee | Shamir, seed: int) -> None:
+def test_sums_and_products_of_shares_share_sums_and_products(scheme: Shamir, seed: int) -> None:
     t = scheme.threshold
     x, y = secret_of(scheme.field, seed), secret_of(scheme.field, f"{seed} other")
     noise = secret_of(scheme.field, f"{seed} noise", (3, 3))
@@ -90,7 +85,7 @@ def test_sums_and_products_of_shares_share_sums_and_products(scheme: Committee |
 @given(schemes, seeds, st.integers(-(2**40), 2**40))
 @settings(max_examples=30, deadline=None)
 def test_public_values_and_raised_degrees_share_the_same_secret(
-    scheme: Committee | Shamir, seed: int, value: int
+    scheme: Shamir, seed: int, value: int
 ) -> None:
     t = scheme.threshold
     public = scheme.field.encode(np.full((2, 3), value))
@@ -104,7 +99,7 @@ def test_public_values_and_raised_degrees_share_the_same_secret(
 
 @given(schemes, seeds)
 @settings(max_examples=20, deadline=None)
-def test_the_weights_open_what_all_keepers_hold(scheme: Committee | Shamir, seed: int) -> None:
+def test_the_weights_open_what_all_keepers_hold(scheme: Shamir, seed: int) -> None:
     secret = secret_of(scheme.field, seed)
     shares = dealt_shares(scheme, secret, 2 * scheme.threshold, seed)
     out = scheme.field.zeros(secret.shape)
@@ -115,7 +110,7 @@ def test_the_weights_open_what_all_keepers_hold(scheme: Committee | Shamir, seed
 
 @given(schemes, seeds)
 @settings(max_examples=20, deadline=None)
-def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme: Committee | Shamir, seed: int) -> None:
+def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme: Shamir, seed: int) -> None:
     t = scheme.threshold
     x = secret_of(scheme.field, seed)
     squares = [share.multiply(share) for share in dealt_shares(scheme, x, t, seed)]
@@ -130,32 +125,15 @@ def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme: Committee |
 
 
 def test_a_total_of_one_piece_is_an_array_of_its_own() -> None:
-    scheme = make_scheme(3, FIELD63)
+    scheme = Shamir(3, FIELD63)
     piece = FIELD63.encode(np.array([5]))
     out = total(scheme, [piece])
     out += piece
     assert piece.decode().tolist() == [5]
 
 
-@given(st.sampled_from(FIELDS), st.sampled_from([1, 2]), seeds)
-@settings(max_examples=30, deadline=None)
-def test_the_committee_is_shamirs_scheme_with_three_computing_parties(
-    field: Field, degree: int, seed: int
-) -> None:
-    secret = secret_of(field, seed)
-    ours = Committee(field).deal(secret, degree, SeededRandomness(seed))
-    general = Shamir(3, field).deal(secret, degree, SeededRandomness(seed))
-    for a, b in zip(ours, general, strict=True):
-        assert type(a) is type(b)
-        assert Committee(field).expand(a).equals(Shamir(3, field).expand(b))
-    shares = [Committee(field).expand(piece) for piece in ours]
-    assert Committee(field).reconstruct(shares, degree).equals(Shamir(3, field).reconstruct(shares, degree))
-    assert Committee(field).weights == Shamir(3, field).weights
-    assert Committee(field).points == Shamir(3, field).points
-
-
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme: Committee) -> None:
+def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme: Shamir) -> None:
     for degree in (scheme.threshold, 2 * scheme.threshold):
         pieces = scheme.deal(scheme.field.zeros((4, 5)), degree, SeededRandomness(1))
         assert [isinstance(piece, Seed) for piece in pieces] == [
@@ -166,7 +144,7 @@ def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme: Committee) ->
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-def test_a_wrong_share_is_noticed_where_there_is_one_to_spare(scheme: Committee) -> None:
+def test_a_wrong_share_is_noticed_where_there_is_one_to_spare(scheme: Shamir) -> None:
     t = scheme.threshold
     secret = secret_of(scheme.field, "wrong")
     for liar in range(scheme.computing_parties):
@@ -180,7 +158,7 @@ def test_a_wrong_share_is_noticed_where_there_is_one_to_spare(scheme: Committee)
         assert not scheme.reconstruct(shares, 2 * t).equals(secret)
 
 
-def _p_value(scheme: Scheme, chosen: tuple[int, ...], shares: list[FieldArray]) -> float:
+def _p_value(scheme: Shamir, chosen: tuple[int, ...], shares: list[FieldArray]) -> float:
     """The smallest p-value of two tests that these computing parties' shares are jointly uniform, in every residue.
 
     The first cuts every share into 4 bins and counts the cells. The second does what a coalition would do:
@@ -207,10 +185,10 @@ def _p_value(scheme: Scheme, chosen: tuple[int, ...], shares: list[FieldArray]) 
     return worst
 
 
-@pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
+@pytest.mark.parametrize("scheme", [Shamir(3, FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
 @pytest.mark.parametrize("value", [0, -123456])
 def test_as_many_shares_as_the_degree_are_jointly_uniform_whatever_the_secret(
-    scheme: Committee | Shamir, value: int
+    scheme: Shamir, value: int
 ) -> None:
     secret = scheme.field.encode(np.full(40_000, value))
     for degree in (scheme.threshold, 2 * scheme.threshold):
@@ -219,9 +197,9 @@ def test_as_many_shares_as_the_degree_are_jointly_uniform_whatever_the_secret(
             assert _p_value(scheme, chosen, shares) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
+@pytest.mark.parametrize("scheme", [Shamir(3, FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
 @pytest.mark.parametrize("value", [0, -123456])
-def test_these_tests_see_that_one_share_more_is_not_uniform(scheme: Committee | Shamir, value: int) -> None:
+def test_these_tests_see_that_one_share_more_is_not_uniform(scheme: Shamir, value: int) -> None:
     secret = scheme.field.encode(np.full(40_000, value))
     for degree in (scheme.threshold, 2 * scheme.threshold):
         shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
@@ -229,8 +207,8 @@ def test_these_tests_see_that_one_share_more_is_not_uniform(scheme: Committee | 
             assert _p_value(scheme, chosen, shares) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63)], ids=repr)
-def test_these_tests_see_shares_that_lack_one_bit(scheme: Committee | Shamir) -> None:
+@pytest.mark.parametrize("scheme", [Shamir(3, FIELD63), Shamir(5, FIELD63)], ids=repr)
+def test_these_tests_see_shares_that_lack_one_bit(scheme: Shamir) -> None:
     # The top bit of every residue is cleared: the values are half of what they should be.
     secret = scheme.field.encode(np.full(40_000, 1))
     shares = dealt_shares(scheme, secret, scheme.threshold, "lacking")
@@ -244,7 +222,7 @@ def test_these_tests_see_shares_that_lack_one_bit(scheme: Committee | Shamir) ->
 @pytest.mark.parametrize("field", [FIELD63, FIELD126])
 def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(computing_parties: int, field: Field) -> None:
     rng = np.random.default_rng(3)
-    scheme = make_scheme(computing_parties, field)
+    scheme = Shamir(computing_parties, field)
     tables = [rng.integers(-(2**15), 2**15, (700, columns)) for columns in (3, 2)]
     sums = [GramSum(field, 5) for _ in range(computing_parties)]
     for start in range(0, 700, 256):
@@ -264,13 +242,11 @@ def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(computing_parties: 
 @pytest.mark.parametrize("computing_parties", [-1, 0, 1, 2, 4, 6])
 def test_a_number_of_keepers_that_is_not_2t_plus_1_is_refused(computing_parties: int) -> None:
     with pytest.raises(PlanError, match="odd"):
-        make_scheme(computing_parties, FIELD63)
-    with pytest.raises(ValueError, match="computing parties"):
         Shamir(computing_parties, FIELD63)
 
 
-@pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(7, FIELD63)], ids=repr)
-def test_a_degree_other_than_t_and_2t_is_refused(scheme: Committee | Shamir) -> None:
+@pytest.mark.parametrize("scheme", [Shamir(3, FIELD63), Shamir(7, FIELD63)], ids=repr)
+def test_a_degree_other_than_t_and_2t_is_refused(scheme: Shamir) -> None:
     secret = scheme.field.zeros((1,))
     for degree in (0, scheme.threshold + (1 if scheme.threshold > 1 else 2), 2 * scheme.threshold + 1):
         with pytest.raises(ValueError, match="degree"):

@@ -5,14 +5,14 @@ import pytest
 from scipy import stats
 from zero_shares import ZeroShares
 
-from colonnade.crypto.sharing import Scheme, make_scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.numbers.field import FIELD61, FIELD63, Field, FieldArray
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9
 
 
-def keepers_of(scheme: Scheme, run: str) -> list[ZeroShares]:
+def keepers_of(scheme: Shamir, run: str) -> list[ZeroShares]:
     source = SeededRandomness("keys")
     keys = {frozenset((i, j)): source.bytes(32) for j in range(scheme.computing_parties) for i in range(j)}
     return [
@@ -26,21 +26,21 @@ def keepers_of(scheme: Scheme, run: str) -> list[ZeroShares]:
     ]
 
 
-def zero_shares(scheme: Scheme, run: str, step: str, shape: tuple[int, ...]) -> list[FieldArray]:
+def zero_shares(scheme: Shamir, run: str, step: str, shape: tuple[int, ...]) -> list[FieldArray]:
     return [computing_party.share(step, shape) for computing_party in keepers_of(scheme, run)]
 
 
 @pytest.mark.parametrize("computing_parties", [3, 5, 7])
 @pytest.mark.parametrize("field", [FIELD63, FIELD61])
 def test_zero_shares_open_to_zero_and_no_share_is_zero(computing_parties: int, field: Field) -> None:
-    scheme = make_scheme(computing_parties, field)
+    scheme = Shamir(computing_parties, field)
     shares = zero_shares(scheme, "run", "moments", (3, 2))
     assert scheme.reconstruct(shares, 2 * scheme.threshold).equals(field.zeros((3, 2)))
     assert not any(share.equals(field.zeros((3, 2))) for share in shares)
 
 
 def test_zero_shares_differ_by_run_and_by_step() -> None:
-    scheme = make_scheme(3, FIELD63)
+    scheme = Shamir(3, FIELD63)
     # Names that would collide if they were only put one after the other.
     names = [
         ("run", "moments"),
@@ -54,7 +54,7 @@ def test_zero_shares_differ_by_run_and_by_step() -> None:
 
 
 def test_a_step_is_served_once() -> None:
-    computing_party = keepers_of(make_scheme(3, FIELD63), "run")[0]
+    computing_party = keepers_of(Shamir(3, FIELD63), "run")[0]
     computing_party.share("moments", (2,))
     with pytest.raises(ValueError, match="already"):
         computing_party.share("moments", (3,))
@@ -62,7 +62,7 @@ def test_a_step_is_served_once() -> None:
 
 
 def test_keys_must_be_those_of_all_the_others() -> None:
-    scheme = make_scheme(3, FIELD63)
+    scheme = Shamir(3, FIELD63)
     key = bytes(32)
     for computing_party, keys in (
         (0, {1: key}),
@@ -90,7 +90,7 @@ def _p_value(residues: np.ndarray) -> float:
 
 
 def test_under_zero_shares_the_lower_coefficients_of_a_product_are_uniform() -> None:
-    scheme = make_scheme(3, FIELD63)
+    scheme = Shamir(3, FIELD63)
     # A sharing whose lower coefficient is far from uniform: every computing party's share is known in advance.
     secret = FIELD63.encode(np.full(20_000, 3))
     bare = [secret.times((1 + x) ** 2) for x in scheme.points]

@@ -12,7 +12,7 @@ from colonnade.evaluation import evaluate
 from colonnade.evaluation.evaluate import Evaluation
 from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
 from colonnade.evaluation.predict import Scores, read_scores
-from colonnade.federation.federation import Federation
+from colonnade.federation.federation import Federation, Hooks
 from colonnade.federation.job import Job
 from colonnade.federation.train import result_for
 
@@ -99,7 +99,7 @@ def test_no_total_grows_and_figures_are_those_of_the_scores(
 def test_coalitions_for_which_no_score_is_stated_are_refused_before_anything_is_charged() -> None:
     made, _ = federation("abc", "two")
     requested = job("abc", "two", f'{SMALL}coalitions = [["a", "b"]]\n')
-    made.asks = refuse_before_training(requested)
+    made = made.with_hooks(Hooks(asks=refuse_before_training(requested)))
     with pytest.raises(PlanError, match=r"no statement covers .* coalitions .* Nothing was charged"):
         result_for(requested, made)
     assert not any(ledger.totals() for ledger in made.ledgers.values())

@@ -230,7 +230,13 @@ def _aligned(federation: Federation) -> dict[str, Any]:
 
 
 def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str, Any]:
-    result: Any = result_for(job, federation)
+    result: Any
+    try:
+        result = result_for(job, federation)
+    except ColonnadeError as error:
+        if not federation.runs:
+            raise
+        result = error
     done = federation.runs[0]
     said: dict[str, Any] = {
         "rows": done.plan.rows,

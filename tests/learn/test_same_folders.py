@@ -20,6 +20,7 @@ from two_houses import (
     write_party,
 )
 
+from colonnade.federation.federation import Hooks
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import federation_of, party_files
 from colonnade.federation.train import result_for
@@ -62,8 +63,8 @@ def one_process(folder: Path, text: str, *, several: bool) -> Path:
         give_bank_two_labels(folder)
     (folder / "job.toml").write_text(text)
     job = Job.load(folder / "job.toml")
-    federation = federation_of(job, party_files(job))
-    federation._noise_seed, federation.logged = SEED, True
+    federation = federation_of(job, party_files(job)).with_hooks(Hooks(logged=True))
+    federation._noise_seed = SEED
     found = result_for(job, federation)
     run = folder / "run"
     run.mkdir()

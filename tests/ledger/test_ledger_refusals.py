@@ -456,10 +456,10 @@ def test_an_overdrawn_account_refuses_what_adds_to_it_and_nothing_else() -> None
 def test_a_total_says_how_many_releases_are_in_it_and_whether_any_had_a_seed() -> None:
     spent = Spent()
     spent.take(RELEASE, Bound(()))
-    assert (spent.entries, spent.reproducible) == (0, False)
+    assert (spent.entries, spent.seeded) == (0, 0)
     spent.take(RELEASE, Bound((NOISE,)))
     spent.take(replace(RELEASE, reproducible=True), Bound((NOISE,)))
-    assert (spent.entries, spent.reproducible, spent.because) == (2, True, "")
+    assert (spent.entries, spent.seeded, spent.because) == (2, 1, "")
     spent.take(RELEASE, Bound((), "nobody knows"))
     spent.take(replace(RELEASE, id="later"), Bound((), "nobody knows either"))
     assert spent.entries == 4 and spent.because == "a count (r): nobody knows"

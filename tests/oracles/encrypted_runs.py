@@ -11,7 +11,7 @@ from colonnade.data.table import AlignedTable, Table
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.protocols.paillier import Keys, PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.protocols.plans import TrainingSpec
 
 SMALL = PaillierKeysForTests(256)
@@ -45,7 +45,7 @@ class ShortKeys(EncryptedOptions):
     short_bits: int | None = None
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> PaillierKeys:
         return super().keys if self.short_bits is None else PaillierKeysForTests(self.short_bits)
 
 

@@ -12,7 +12,7 @@ shows the secret of h and nothing else about h.
 import hmac
 from collections.abc import Mapping
 
-from colonnade.crypto.sharing import Scheme, spread
+from colonnade.crypto.sharing import Shamir, spread
 from colonnade.numbers.field import FieldArray
 from colonnade.randomness import KeyedRandomness
 
@@ -24,9 +24,9 @@ class ZeroShares:
     restarted one included: the same run and step expand to the same masks, and the difference of two
     openings under one mask shows what the mask hid. Within a run a step is served once.
 
-    >>> from colonnade.crypto.sharing import make_scheme
+    >>> from colonnade.crypto.sharing import Shamir
     >>> from colonnade.numbers.field import FIELD63
-    >>> scheme = make_scheme(3, FIELD63)
+    >>> scheme = Shamir(3, FIELD63)
     >>> keys = {frozenset(pair): bytes([sum(pair)]) * 32 for pair in ((0, 1), (0, 2), (1, 2))}
     >>> computing_parties = [
     ...     ZeroShares(scheme, me, keys={j: keys[frozenset((me, j))] for j in range(3) if j != me}, run="a run")
@@ -37,7 +37,7 @@ class ZeroShares:
     array([0, 0])
     """
 
-    def __init__(self, scheme: Scheme, computing_party: int, *, keys: Mapping[int, bytes], run: str) -> None:
+    def __init__(self, scheme: Shamir, computing_party: int, *, keys: Mapping[int, bytes], run: str) -> None:
         others = set(range(scheme.computing_parties)) - {computing_party}
         if computing_party not in range(scheme.computing_parties) or set(keys) != others:
             raise ValueError(

@@ -85,24 +85,6 @@ def test_a_coalition_has_no_order_and_no_doubles() -> None:
     assert Coalition(("server", "b", "a")).sentence == "The coalition of a, b and the server"
 
 
-@given(
-    st.sets(st.sampled_from("abcde"), min_size=2),
-    st.sets(st.sampled_from("abcde")),
-    st.sets(st.sampled_from("abcde")),
-)
-def test_a_larger_coalition_knows_at_least_as_many_parts(
-    members: set[str], more: set[str], owners: set[str]
-) -> None:
-    smaller, larger = Coalition(tuple(members)), Coalition(tuple(members | more))
-    assert smaller.parts_known(owners) == len(members & owners) <= larger.parts_known(owners)
-    assert all(PartyView(member).parts_known(owners) <= smaller.parts_known(owners) for member in members)
-
-
-def test_the_server_and_a_reader_know_no_part() -> None:
-    assert Server().parts_known(["a", "server"]) == Reader().parts_known(["a"]) == 0
-    assert Coalition(("server", "a")).parts_known(["a", "b"]) == 1
-
-
 @pytest.mark.parametrize("name", ["", " bank", "a+b", "a:b", "server", "reader", "*", "a\nb"])
 def test_a_name_that_would_confuse_a_ledger_is_refused(name: str) -> None:
     for make in (check_party_name, PartyView, PartOf, ColumnsOf):

@@ -46,7 +46,6 @@ FIGURES = [
     pbm_vfl.feature_renyi(2.0, **PBM, coordinates=16, uses=1),
     pbm_vfl.feature_epsilon(1e-5, **PBM, coordinates=16, uses=1),
     pbm_vfl.sample_factor(5, 2.0),
-    pbm_vfl.sample_renyi(2.0, **PBM, coordinates=16),
     pbm_vfl.local_variance(**PBM),
     vertical_logistic.active_sigma(0.5, 0.1, **VLR),
     vertical_logistic.passive_sigma(0.5, 0.1, **VLR),

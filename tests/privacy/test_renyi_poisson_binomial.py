@@ -7,13 +7,13 @@ from fractions import Fraction
 import divergence_oracle as oracle
 import numpy as np
 import pytest
+from homogeneous_loss import homogeneous_renyi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.privacy.distributions import (
     MAX_SUM,
     groups,
-    homogeneous_renyi,
     poisson_binomial_renyi,
     probabilities,
     pure_loss,

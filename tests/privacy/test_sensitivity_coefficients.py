@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
+import functional_formulas as formulas
 import numpy as np
 import pytest
 from hypothesis import given
@@ -166,11 +167,11 @@ def test_without_constant_these_are_the_closed_forms_on_the_unit_grid(features: 
             continue
         widths = (own, features - own)
         logistic = boxes(widths, side=1, label=4, constant=0, holder=0 if mine else 1)
-        closed = fm.logistic_part_replaced(features, own=own, holds_label=mine)
+        closed = formulas.logistic_part_replaced(features, own=own, holds_label=mine)
         assert logistic.replaced({0}).l1 == math.floor(8 * closed.l1)
         assert logistic.replaced({0}).l2_squared <= 64 * closed.l2_squared
         linear = boxes(widths, side=1, label=1, constant=0, holder=0 if mine else 1)
-        closed = fm.linear_part_replaced(features, own=own, holds_label=mine)
+        closed = formulas.linear_part_replaced(features, own=own, holds_label=mine)
         assert linear.replaced({0}).l1 <= closed.l1
         assert linear.replaced({0}).l2_squared <= closed.l2_squared
     row = boxes((features,), side=1, label=4, constant=0)

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import functional_brute_force as brute
+import functional_formulas as formulas
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,7 +32,7 @@ def parts(largest: int) -> list[tuple[int, int, bool]]:
 
 @pytest.mark.parametrize(("features", "own", "label"), parts(4))
 def test_no_vertex_moves_a_partys_linear_coefficients_further(features: int, own: int, label: bool) -> None:
-    change = fm.linear_part_replaced(features, own=own, holds_label=label)
+    change = formulas.linear_part_replaced(features, own=own, holds_label=label)
     entries, mine = features + 1, own + label
     assert brute.linear_part(entries, 1, own=mine) <= change.l1 * CLOSE
     assert brute.linear_part(entries, 2, own=mine) <= change.l2 * CLOSE
@@ -41,7 +42,7 @@ def test_no_vertex_moves_a_partys_linear_coefficients_further(features: int, own
 
 @pytest.mark.parametrize(("features", "own", "label"), parts(4))
 def test_no_vertex_moves_a_partys_logistic_coefficients_further(features: int, own: int, label: bool) -> None:
-    change = fm.logistic_part_replaced(features, own=own, holds_label=label)
+    change = formulas.logistic_part_replaced(features, own=own, holds_label=label)
     assert brute.logistic_part(features, 1, own=own, holds_label=label) <= change.l1 * CLOSE
     assert brute.logistic_part(features, 2, own=own, holds_label=label) <= change.l2 * CLOSE
     ordered = brute.logistic_part(features, 1, own=own, holds_label=label, ordered=True)
@@ -50,8 +51,8 @@ def test_no_vertex_moves_a_partys_logistic_coefficients_further(features: int, o
 
 @pytest.mark.parametrize(("features", "own", "label"), parts(2))
 def test_no_interior_record_does_either(features: int, own: int, label: bool) -> None:
-    linear = fm.linear_part_replaced(features, own=own, holds_label=label)
-    logistic = fm.logistic_part_replaced(features, own=own, holds_label=label)
+    linear = formulas.linear_part_replaced(features, own=own, holds_label=label)
+    logistic = formulas.logistic_part_replaced(features, own=own, holds_label=label)
     for norm, first, second in ((1, linear.l1, logistic.l1), (2, linear.l2, logistic.l2)):
         assert brute.linear_part(features + 1, norm, own=own + label, grid=HALVES) <= first * CLOSE
         worst = brute.logistic_part(features, norm, own=own, holds_label=label, grid=FINE)
@@ -62,7 +63,7 @@ def test_no_interior_record_does_either(features: int, own: int, label: bool) ->
 def test_the_logistic_l1_of_a_record_is_attained_inside_the_box_above_every_vertex(features: int) -> None:
     x, other = np.ones(features), np.full(features, -4 / (features + 1))
     change = brute.logistic_coefficients(x, 0, False) - brute.logistic_coefficients(other, 0, False)
-    exact = fm.logistic_replace(features).l1
+    exact = formulas.logistic_replace(features).l1
     assert np.abs(change).sum() == pytest.approx(float(exact), rel=1e-12)
     assert exact == fm.logistic_zero_out(features).l1 + Fraction(features, features + 1)
     if features > 3:
@@ -77,7 +78,7 @@ def test_the_linear_l1_of_a_part_is_attained(features: int) -> None:
         z, other = np.ones(features + 1), np.ones(features + 1)
         other[:mine] = 1 - p / mine
         change = brute.linear_coefficients(z, False) - brute.linear_coefficients(other, False)
-        bound = fm.linear_part_replaced(features, own=own, holds_label=False).l1
+        bound = formulas.linear_part_replaced(features, own=own, holds_label=False).l1
         assert np.abs(change).sum() == pytest.approx(float(bound), rel=1e-12)
 
 
@@ -130,8 +131,8 @@ def test_no_pair_of_records_in_the_ball_moves_the_coefficients_further(
     linear = [brute.linear_coefficients(np.append(x, -y), False) for x, y in zip(rows, labels, strict=True)]
     logistic = [brute.logistic_coefficients(x, y > 0, False) for x, y in zip(rows, labels, strict=True)]
     for (before, after), bound, out in (
-        (linear, fm.linear_part_replaced_in_ball, fm.linear_zero_out_in_ball),
-        (logistic, fm.logistic_part_replaced_in_ball, fm.logistic_zero_out_in_ball),
+        (linear, formulas.linear_part_replaced_in_ball, formulas.linear_zero_out_in_ball),
+        (logistic, formulas.logistic_part_replaced_in_ball, formulas.logistic_zero_out_in_ball),
     ):
         change = bound(features, own=own, holds_label=label, cap_squared=cap)
         assert np.abs(before - after).sum() <= change.l1 * CLOSE
@@ -144,12 +145,12 @@ def test_the_ball_sensitivities_are_attained() -> None:
     d = 4
     flat, corner = np.full(d, 0.5), np.eye(d)[0]
     linear = [brute.linear_coefficients(np.append(x, 1.0), False) for x in (flat, corner)]
-    assert np.abs(linear[0]).sum() == float(fm.linear_zero_out_in_ball(d).l1)
-    assert np.linalg.norm(linear[1]) == pytest.approx(fm.linear_zero_out_in_ball(d).l2, rel=1e-15)
+    assert np.abs(linear[0]).sum() == float(formulas.linear_zero_out_in_ball(d).l1)
+    assert np.linalg.norm(linear[1]) == pytest.approx(formulas.linear_zero_out_in_ball(d).l2, rel=1e-15)
     logistic = [brute.logistic_coefficients(x, 0, False) for x in (flat, corner)]
-    assert np.abs(logistic[0]).sum() == float(fm.logistic_zero_out_in_ball(d).l1)
-    assert np.linalg.norm(logistic[1]) == pytest.approx(fm.logistic_zero_out_in_ball(d).l2, rel=1e-15)
-    half = fm.logistic_part_replaced_in_ball(d, own=1, holds_label=False, cap_squared=Fraction(1, 2))
+    assert np.abs(logistic[0]).sum() == float(formulas.logistic_zero_out_in_ball(d).l1)
+    assert np.linalg.norm(logistic[1]) == pytest.approx(formulas.logistic_zero_out_in_ball(d).l2, rel=1e-15)
+    half = formulas.logistic_part_replaced_in_ball(d, own=1, holds_label=False, cap_squared=Fraction(1, 2))
     before, after = np.array([1, 1, 0, 0]) / math.sqrt(2), np.array([-1, 1, 0, 0]) / math.sqrt(2)
     change = brute.logistic_coefficients(before, 0, False) - brute.logistic_coefficients(after, 0, False)
     assert np.linalg.norm(change) == pytest.approx(half.l2, rel=1e-14)
@@ -159,8 +160,8 @@ def test_the_ball_sensitivities_are_attained() -> None:
 def test_a_part_moves_no_more_than_the_record(sizes: tuple[int, int], label: bool) -> None:
     features, own = sizes
     for part, whole in (
-        (fm.linear_part_replaced, fm.linear_replace),
-        (fm.logistic_part_replaced, fm.logistic_replace),
+        (formulas.linear_part_replaced, formulas.linear_replace),
+        (formulas.logistic_part_replaced, formulas.logistic_replace),
     ):
         mine, record = part(features, own=own, holds_label=label), whole(features)
         assert mine.l1 <= record.l1
@@ -176,9 +177,9 @@ def test_the_l2_norm_is_rounded_up() -> None:
     "call",
     [
         lambda: fm.linear_zero_out(0),
-        lambda: fm.linear_part_replaced(3, own=4, holds_label=False),
-        lambda: fm.logistic_part_replaced(3, own=0, holds_label=False),
-        lambda: fm.linear_part_replaced_in_ball(3, own=1, holds_label=False, cap_squared=Fraction(2)),
+        lambda: formulas.linear_part_replaced(3, own=4, holds_label=False),
+        lambda: formulas.logistic_part_replaced(3, own=0, holds_label=False),
+        lambda: formulas.linear_part_replaced_in_ball(3, own=1, holds_label=False, cap_squared=Fraction(2)),
     ],
 )
 def test_parts_that_do_not_exist_are_refused(call: Callable[..., Any]) -> None:

@@ -16,8 +16,7 @@ from colonnade.privacy.sensitivity.messages import (
     Schedule,
     StepSensitivities,
     active_messages,
-    encrypted_active_messages,
-    encrypted_passive_messages,
+    encrypted_messages,
     largest_step,
     passive_messages,
 )
@@ -254,8 +253,8 @@ def test_two_encrypted_runs_on_neighbouring_data_stay_within_the_total(
             w0=w0,
         )
 
-    bound = encrypted_active_messages if active else encrypted_passive_messages
-    total = bound(schedule, radius=radius, peer_clip=peer, step_size=step_size).total
+    settings = {"radius": radius, "peer_clip": peer, "step_size": step_size}
+    total = encrypted_messages(schedule, active=active, **settings).total
     assert distance(sent(x, y), sent(other, changed)) <= total
 
 

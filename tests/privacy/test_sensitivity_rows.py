@@ -13,7 +13,6 @@ from typed import untyped
 
 from colonnade.privacy.sensitivity.matrix import (
     Rounding,
-    grid_sensitivity,
     norm_squared_bound,
     rounded_norm_squared,
 )
@@ -64,10 +63,6 @@ def test_the_roundings_are_ordered_by_how_much_they_can_add(gamma: int, cap: Fra
     assert of["toward_zero"] <= of["retry"] <= of["stochastic"]
 
 
-def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coordinates() -> None:
-    assert grid_sensitivity(1.0, grid=2**-20, coordinates=100) == pytest.approx(1 + 10 * 2**-20, rel=1e-15)
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -77,9 +72,6 @@ def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coo
         lambda: rounded_norm_squared(1, math.inf, columns=1, rounding="nearest"),
         lambda: rounded_norm_squared(1, 1, columns=-1, rounding="nearest"),
         lambda: rounded_norm_squared(1, 1, columns=1, rounding=untyped("up")),
-        lambda: grid_sensitivity(-1.0, grid=1, coordinates=1),
-        lambda: grid_sensitivity(1.0, grid=-1, coordinates=1),
-        lambda: grid_sensitivity(1.0, grid=1, coordinates=-1),
     ],
 )
 def test_impossible_rows_are_refused(call: Callable[..., Any]) -> None:

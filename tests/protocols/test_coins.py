@@ -20,7 +20,7 @@ from colonnade.crypto.curve import BlindedSet
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, rerandomised
 from colonnade.crypto.paillier_vectors import BoundedMask, UniformMask
 from colonnade.crypto.sealing import AgreementKey, SigningKey
-from colonnade.crypto.sharing import Committee, Shamir
+from colonnade.crypto.sharing import Shamir
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import functional_session
@@ -45,7 +45,7 @@ RANDOMNESS = SystemRandomness()
 TERMS: dict[str, Any] = {"delta": 1e-5, "alignment": "equal"}
 # Places that draw, and beside each a step whose every frame carries what is drawn there.
 MEETING = {"protocols/agreement.py:meet": "introduction"}
-DEALING = {"crypto/sharing.py:Committee.deal": "columns"}
+DEALING = {"crypto/sharing.py:Shamir.deal": "columns"}
 ROWS_CHECKED = {
     "protocols/verified_rows.py:RowCheck.begin": "columns, seed",
     "protocols/verified_rows.py:RowCheck._second_challenges": "columns, second challenge",
@@ -118,7 +118,7 @@ CASES: dict[str, Case] = {
         spec_of(SlrOptions, epsilon=8.0, epochs=1, rate=0.5, **TERMS),
         MEETING
         | {
-            "crypto/sharing.py:Committee.deal": "batch",
+            "crypto/sharing.py:Shamir.deal": "batch",
             "methods/slr/protocol.py:share_batch_key": "batch key",
             "methods/slr/protocol.py:integer_rows": "gradient",
             "methods/slr/protocol.py:noise_part": "model",
@@ -159,7 +159,7 @@ CASES: dict[str, Case] = {
         EvaluationSpec("5f0c", ((2.0, 1.0),), epsilon=1.0, **TERMS),
         MEETING
         | {
-            "crypto/sharing.py:Committee.deal": "phases",
+            "crypto/sharing.py:Shamir.deal": "phases",
             "protocols/evaluation.py:open_sums": "release",
         },
     ),
@@ -206,7 +206,6 @@ def test_it_is_known_who_draws(case: str) -> None:
     """A place at which nobody draws any more, or one that is new, is seen here."""
     places = CASES[case][3]
     assert set(usual(case).lines) - {ALIGNMENT} == set(places)
-    assert usual(case).lines.get("crypto/sharing.py:Committee.deal", 2) == 2, "a mask of degree 2 has two"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -321,12 +320,12 @@ HIDING: dict[str, tuple[Callable[[Any], Any], dict[str, int]]] = {
         {"crypto/sealing.py:SigningKey.generate": 1},
     ),
     "shares of degree 1": (
-        lambda draws: shares(Committee(FIELD63), 1, draws),
-        {"crypto/sharing.py:Committee.deal": 1},
+        lambda draws: shares(Shamir(3, FIELD63), 1, draws),
+        {"crypto/sharing.py:Shamir.deal": 1},
     ),
     "shares of degree 2": (
-        lambda draws: shares(Committee(FIELD63), 2, draws),
-        {"crypto/sharing.py:Committee.deal": 2},
+        lambda draws: shares(Shamir(3, FIELD63), 2, draws),
+        {"crypto/sharing.py:Shamir.deal": 1},
     ),
     "shares among five": (
         lambda draws: shares(Shamir(5, FIELD63), 4, draws),

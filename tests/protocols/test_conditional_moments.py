@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from test_noisy_moments import LABELS, NAMES, Silence, Witnessed, ledgers_for, plan_for, tables_of
 from typed import untyped
 
-from colonnade.crypto.sharing import make_scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LabelMismatch, LocalProtocolError
 from colonnade.federation.federation import Federation
@@ -119,7 +119,7 @@ def test_what_has_no_classes_has_no_moments_by_class() -> None:
 
 def test_only_products_are_lowered() -> None:
     async def program(party: Party, table: Any) -> Any:
-        return await lower(party, Shared(None, (1, 1), 1), scheme=make_scheme(3, FIELD63), step="x")
+        return await lower(party, Shared(None, (1, 1), 1), scheme=Shamir(3, FIELD63), step="x")
 
     group = Group.of(("bank", "insurer"), active="bank")
     with pytest.raises(LocalProtocolError, match="a value of degree 1 was to be lowered"):

@@ -14,7 +14,7 @@ from typed import there, untyped
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
-from colonnade.federation.federation import Federation, Run
+from colonnade.federation.federation import Federation, Hooks, Run
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import protocol as encrypted_exchange
 from colonnade.methods.encrypted import protocol as encrypted_holding
@@ -223,8 +223,8 @@ def test_ciphertexts_of_another_key_are_refused() -> None:
 
 def test_owners_learn_of_each_batch_how_far_the_run_is() -> None:
     announced = []
-    federation = Federation(tables_of({"a": 2, "b": 2}, 16), budget=(1.0, 1e-4), public=True)
-    federation.progress = lambda step, done, total: announced.append((step, done, total))
+    hooks = Hooks(lambda step, done, total: announced.append((step, done, total)))
+    federation = Federation(tables_of({"a": 2, "b": 2}, 16), budget=(1.0, 1e-4), public=True, hooks=hooks)
     federation.run(encrypted_session, request_of({"a": 2, "b": 2}))
     assert [entry for entry in announced if entry[0] == "batches"][-1] == ("batches", 4, 4)
 

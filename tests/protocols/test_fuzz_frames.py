@@ -27,7 +27,7 @@ from typed import there, untyped
 
 from colonnade.crypto.masks import SumRing
 from colonnade.crypto.paillier import Encryptor, PrivateKey
-from colonnade.crypto.sharing import make_scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, InputError, LedgerAltered, PlanError, RemoteProtocolError
@@ -150,7 +150,7 @@ async def receipts(party: Party, _: Any) -> None:
 
 async def sharing(party: Party, _: Any) -> NDArray[np.int64] | None:
     party.run = "fixed"
-    scheme = make_scheme(3, FIELD63)
+    scheme = Shamir(3, FIELD63)
     mine = np.arange(4, dtype=np.int64).reshape(2, 2) if party.owns_columns else None
     shapes = dict.fromkeys(party.group.owners, (2, 2))
     columns = await share(party, mine, shapes, scheme=scheme, degree=1, step="columns 0")
@@ -203,19 +203,13 @@ def small_key() -> Any:
 
 
 @dataclass(frozen=True)
-class OneKey:
+class OneKey(PaillierKeysForTests):
     """Keys for tests, made once: what is attacked here is not how they are made."""
 
     bits: int = SMALL_KEYS.bits
 
     def generate(self, randomness: Any) -> Any:
         return small_key()
-
-    def received(self, modulus: Any) -> Any:
-        return SMALL_KEYS.received(modulus)
-
-    def to_data(self) -> Any:
-        return {"scheme": "one key for tests"}
 
 
 async def encrypted_numbers(party: Party, table: Any) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_of
 from typed import untyped
 
-from colonnade.crypto.sharing import make_scheme, reshare, total
+from colonnade.crypto.sharing import Shamir, reshare, total
 from colonnade.errors import BudgetExceeded, LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.methods.margin import protocol
 from colonnade.methods.margin.protocol import MarginDescent, OwnRows, descended, ideal_slopes, summed_slopes
@@ -236,7 +236,7 @@ class ComputingParties:
     """Three computing parties of one person's row and slope, as they stand before the last product of a step."""
 
     def __init__(self, seed: int) -> None:
-        self.scheme, self.randomness = make_scheme(3, FIELD63), SeededRandomness(f"computing parties {seed}")
+        self.scheme, self.randomness = Shamir(3, FIELD63), SeededRandomness(f"computing parties {seed}")
         self.rows = self.dealt(ROW, 1)
         # The slope comes from a product of degree 2 and was dealt anew by everybody.
         factors = [self.dealt(np.array([[value]]), 1) for value in (SLOPE, 1)]

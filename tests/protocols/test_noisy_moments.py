@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from training_specs import requested
 from typed import untyped
 
-from colonnade.crypto.sharing import make_scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import (
@@ -209,7 +209,7 @@ def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
 def opening(prepare: Any, *, threshold: int = 1) -> Any:
     """Run the door on whatever `prepare` makes of freshly dealt secrets."""
     group = Group.of(NAMES[: 2 * threshold + 1], active="bank")
-    scheme = make_scheme(len(group.computing_parties), FIELD63)
+    scheme = Shamir(len(group.computing_parties), FIELD63)
     release = Release("r/x", "r", "plan", "a test", "server", (), False)
 
     async def program(party: Party, table: Any) -> Any:
@@ -600,7 +600,7 @@ def test_seeded_noise_taints_the_run_the_ledgers_and_the_release() -> None:
 
 def test_shares_that_are_none_end_the_run_by_name() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
-    scheme = make_scheme(3, FIELD63)
+    scheme = Shamir(3, FIELD63)
     from colonnade.protocols.messages import tell
     from colonnade.runtime.wire import Message
 

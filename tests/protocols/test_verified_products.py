@@ -9,7 +9,7 @@ from plain_kernels import plain_numpy
 from typed import untyped
 
 from colonnade.crypto.product_proof import ProductClaim, ProductProof
-from colonnade.crypto.sharing import make_scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.errors import LocalProtocolError, RowsNotProved
 from colonnade.ledger import Ledger, Release
 from colonnade.numbers.field import FIELD63, FieldArray
@@ -22,7 +22,7 @@ from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
 
 GROUP = Group.of(("bank", "shop"))
-SCHEME = make_scheme(3, FIELD63)
+SCHEME = Shamir(3, FIELD63)
 RNG = np.random.default_rng(2)
 ROWS = 70
 LEFT, RIGHT = RNG.integers(-500, 500, (ROWS, 3)), RNG.integers(-500, 500, (ROWS, 3))

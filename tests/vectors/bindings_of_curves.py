@@ -7,7 +7,7 @@ from typing import Any
 import matrix_brute_force as matrix_brute
 import numpy as np
 import paper_counterexamples as counterexamples
-from homogeneous_loss import homogeneous_epsilon
+from homogeneous_loss import homogeneous_epsilon, homogeneous_renyi
 from vector_registry import Inputs, binds
 
 from colonnade.privacy import paper as hdp_vfl
@@ -16,7 +16,6 @@ from colonnade.privacy import paper as skellam_moments
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.distributions import (
     exact_skellam_renyi,
-    homogeneous_renyi,
     poisson_binomial_renyi,
     sampled_renyi,
 )
@@ -34,7 +33,6 @@ from colonnade.privacy.renyi import (
 )
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
-    grid_sensitivity,
     norm_squared_bound,
     triangle_change_replace,
     triangle_change_zero_out,
@@ -88,7 +86,7 @@ def _(given: Inputs, _name: Match[str]) -> float:
 
 @binds("grid_round_l2_inflation_.*")
 def _(given: Inputs, _name: Match[str]) -> float:
-    return grid_sensitivity(given["Delta"], grid=given["grid"], coordinates=given["d"])
+    return float(given["Delta"] + given["grid"] * math.sqrt(given["d"]))
 
 
 # PBM-VFL

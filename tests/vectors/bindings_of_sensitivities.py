@@ -4,6 +4,7 @@ import math
 from re import Match
 
 import functional_brute_force as functional_brute
+import functional_formulas
 import paper_counterexamples as counterexamples
 from typed import untyped
 from unclipped_messages import achieved_delta
@@ -24,13 +25,12 @@ from colonnade.privacy import (
 from colonnade.privacy.renyi import gaussian_sigma
 from colonnade.privacy.sensitivity import functional
 from colonnade.privacy.sensitivity import messages as losses
-from colonnade.privacy.sensitivity.gradient import GradientShape, fused_zero_out, three_part_formula
+from colonnade.privacy.sensitivity.gradient import GradientShape, fused_zero_out
 from colonnade.privacy.sensitivity.matrix import norm_squared_bound
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     active_messages,
-    encrypted_active_messages,
-    encrypted_passive_messages,
+    encrypted_messages,
     passive_messages,
 )
 
@@ -42,12 +42,12 @@ MONTE_CARLO_SEED = 1
 @binds("fm_crossover_(linear|logistic)(_ball|_box)?(_addremove|_replace)?_d")
 def _(given: Inputs, name: Match[str]) -> float:
     zero_out = {
-        "linear_ball": functional.linear_zero_out_in_ball,
+        "linear_ball": functional_formulas.linear_zero_out_in_ball,
         "linear": functional.linear_zero_out,
-        "logistic_ball": functional.logistic_zero_out_in_ball,
+        "logistic_ball": functional_formulas.logistic_zero_out_in_ball,
         "logistic": functional.logistic_zero_out,
     }
-    replace = {"linear": functional.linear_replace, "logistic": functional.logistic_replace}
+    replace = {"linear": functional_formulas.linear_replace, "logistic": functional_formulas.logistic_replace}
     change = (replace if name[3] == "_replace" else zero_out)[name[1] + (name[2] or "").replace("_box", "")]
     return functional_brute.crossover(
         lambda d: float(change(d).l1),
@@ -85,7 +85,7 @@ def _(given: Inputs, name: Match[str]) -> float:
 
 @binds("fm_upper_replace_L1_m#")
 def _(given: Inputs, _name: Match[str]) -> float:
-    return float(functional.linear_replace(given["m"] - 1).l1)
+    return float(functional_formulas.linear_replace(given["m"] - 1).l1)
 
 
 @binds("fm_upper_replace_L2_m#")
@@ -199,6 +199,11 @@ def _(given: Inputs, _name: Match[str]) -> float:
 # SLR
 
 
+def three_parts(gamma: float, *, row_norm: float, weight_norm: float) -> tuple[float, float, float]:
+    """B, ‖w̄‖B² and γB for a real bound B on ‖x̄‖: the formula of `three_part_zero_out`."""
+    return row_norm, weight_norm * row_norm**2, gamma * row_norm
+
+
 @binds("slr_Delta2_(paper|sound)_h([123])_n#_g#")
 def _(given: Inputs, name: Match[str]) -> float:
     part = int(name[2]) - 1
@@ -209,7 +214,7 @@ def _(given: Inputs, name: Match[str]) -> float:
         square = norm_squared_bound(given["gamma"], cap**2, columns=given["n"], rounding="stochastic")
         return math.sqrt(square)
 
-    return three_part_formula(given["gamma"], row_norm=norm(1), weight_norm=norm(given["c_w"]))[part]
+    return three_parts(given["gamma"], row_norm=norm(1), weight_norm=norm(given["c_w"]))[part]
 
 
 GRADIENT_GRID = 2**20
@@ -234,7 +239,7 @@ def _(given: Inputs, _name: Match[str]) -> float:
 @binds("slr_variance_ratio_(separate|optimal_separate)_over_fused(?:_.*)?")
 def _(given: Inputs, name: Match[str]) -> float:
     gamma, cap = 2.0**10, given["c_w"]
-    parts = three_part_formula(gamma, row_norm=gamma, weight_norm=cap * gamma)
+    parts = three_parts(gamma, row_norm=gamma, weight_norm=cap * gamma)
     scales = (1 / (2 * gamma), 1 / (4 * gamma**3), 1 / gamma**2)
     optimal = [part / scale for part, scale in zip(parts, scales, strict=True)]
     shares = [gamma**2, gamma**6, gamma**4] if name[1] == "separate" else optimal
@@ -271,9 +276,7 @@ def _(given: Inputs, name: Match[str]) -> float:
 
 @binds("vlr_sound_sens_([AB])(?:_.*)?")
 def _(given: Inputs, name: Match[str]) -> float:
-    messages, radius, peer = {
-        "A": (encrypted_active_messages, "kA", "clip_mB"),
-        "B": (encrypted_passive_messages, "kB", "clip_mA"),
-    }[name[1]]
+    radius, peer = {"A": ("kA", "clip_mB"), "B": ("kB", "clip_mA")}[name[1]]
     schedule = Schedule(rows=given["n"], batch=given["s"], epochs=given["e"])
-    return messages(schedule, radius=given[radius], peer_clip=given[peer], step_size=given["eta"]).total
+    settings = {"radius": given[radius], "peer_clip": given[peer], "step_size": given["eta"]}
+    return encrypted_messages(schedule, active=name[1] == "A", **settings).total

@@ -55,6 +55,7 @@ def predict(
       colonnade predict demo-run/run demo-run/visits/job.toml
     """
     from colonnade.evaluation.predict import Stored, score_file, score_job, scores_csv
+    from colonnade.federation.federation import Hooks
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
 
@@ -78,9 +79,12 @@ def predict(
         agreed = Job.load(job or Path())
         federation = federation_of(agreed, party_files(agreed, party))
         with progress() as advance:
-            federation.progress = advance
             scores = score_job(
-                stored, federation, epsilon=epsilon, delta=agreed.delta, accepted_delta=agreed.accepted_delta
+                stored,
+                federation.with_hooks(Hooks(advance)),
+                epsilon=epsilon,
+                delta=agreed.delta,
+                accepted_delta=agreed.accepted_delta,
             )
     if output is not None:
         write_named(output, scores_csv(scores), option="--output", own=True)
@@ -243,6 +247,7 @@ def _of_job(
     from dataclasses import replace
 
     from colonnade.evaluation.evaluate import Price, evaluate_jointly
+    from colonnade.federation.federation import Hooks
     from colonnade.federation.files import json_text, write_whole
     from colonnade.federation.holdout import own_file
     from colonnade.federation.job import Job
@@ -254,8 +259,7 @@ def _of_job(
     federation = federation_of(agreed, party_files(agreed, given))
     price = Price(agreed.epsilon if epsilon is None else epsilon, agreed.delta, agreed.accepted_delta)
     with progress() as advance:
-        federation.progress = advance
-        evaluation = evaluate_jointly(federation, stored, price)
+        evaluation = evaluate_jointly(federation.with_hooks(Hooks(advance)), stored, price)
     if evaluation.estimate is None:
         raise ModelError(f"people were scored, which was charged, and not judged: {evaluation.reason}")
     if threshold is not None:

@@ -7,7 +7,7 @@ is asked, from noise to ε, from ε to noise or as a curve, is accounting of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -109,9 +109,6 @@ class AnyOwners:
     @property
     def sentence(self) -> str:
         return "Any one owner" if self.count == 1 else f"Any group of {self.count} owners"
-
-    def parts_known(self, owners: Collection[str]) -> int:
-        return min(self.count, len(owners))
 
 
 def threshold_of(owners: int, threshold: int | None) -> int:

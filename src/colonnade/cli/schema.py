@@ -297,14 +297,14 @@ def align(job: Path = screen.JOB, party: list[Path] = screen.PARTY_FILES) -> Ans
     them with shown_ids. People are matched on a curve, or, if the job says alignment = "server", through the server,
     which then learns set sizes and the number of common people.
     """
+    from colonnade.federation.federation import Hooks
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
 
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, party))
     with progress() as advance:
-        federation.progress = advance
-        outcome = federation.align()
+        outcome = federation.with_hooks(Hooks(advance)).align()
     owners = federation.group.owners
     rows = {owner: federation.tables[owner].rows for owner in owners}
     common = outcome.results[owners[0]].rows

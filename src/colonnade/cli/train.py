@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,7 @@ def train(
 def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[str, Any]:
     """Train as a job file says, write the run's folder, and return its facts."""
     from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
+    from colonnade.federation.federation import Hooks
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import RELEASE, result_for
@@ -83,17 +85,25 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[st
             made = forecast_before_run(job, federation, work.remaining)
             work.end()
         try:
+            result, failure = None, None
             with progress() as advance, Clock() as clock:
-                federation.progress, federation.logged = advance, True
-                if not federation.public:
-                    federation.asks = refuse_before_training(job)
-                federation.opened = partial(_keep_paid, folder, job, federation)
-                federation.begins = partial(note_begun, folder, job, federation)
-                result = result_for(job, federation)
+                hooks = Hooks(
+                    advance,
+                    asks=None if federation.public else refuse_before_training(job),
+                    begins=partial(note_begun, folder, job, federation),
+                    opened=partial(_keep_paid, folder, job, federation),
+                    logged=True,
+                )
+                try:
+                    result = result_for(job, federation.with_hooks(hooks))
+                except ColonnadeError as error:
+                    if not federation.runs:
+                        raise
+                    failure = error
             run = federation.runs[-1]
             with progress() as advance:
-                federation.progress = advance
-                evaluation = evaluate_trained(job, federation, result, run)
+                watched = federation.with_hooks(replace(hooks, progress=advance))
+                evaluation = evaluate_trained(job, watched, result, run)
         except BaseException as error:
             stopped = federation.stopped
             begun = "" if stopped is None else stopped.run
@@ -108,6 +118,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[st
                     run,
                     federation,
                     result,
+                    failure=failure,
                     made=made,
                     seconds=clock.seconds,
                     watch=Watch(advance, interrupted),
@@ -134,8 +145,12 @@ def _keep_paid(folder: Folder, job: Job, federation: Federation, run: Run[Any]) 
 
     # What cannot be written now is tried again at the end, which says why.
     with uninterrupted(), suppress(OSError, CannotWrite):
-        result = result_at(job, run)
-        if result is not None and not isinstance(result, ColonnadeError):
+        try:
+            result = result_at(job, run)
+        except ColonnadeError:
+            # Nothing was learnt, which the end says.
+            result = None
+        if result is not None:
             folder.free_reserve()
             keep_paid(folder.draft, job, run, federation, result)
     if holds_paid(folder.draft):

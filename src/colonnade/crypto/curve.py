@@ -185,19 +185,10 @@ class BlindedSet:
         return rows
 
 
-@dataclass(frozen=True)
-class Matches:
-    """The common ids, in the common order, by their places in the two shuffled lists."""
+def match(mine: bytes | bytearray, theirs: bytes | bytearray) -> tuple[Places, Places]:
+    """The places in two lists of twice multiplied points where they agree, sorted by those points.
 
-    mine: Places
-    theirs: Places
-
-
-def match(mine: bytes | bytearray, theirs: bytes | bytearray) -> Matches:
-    """Where two lists of twice multiplied points agree, sorted by those points.
-
-    A list that names a point twice is refused: ids are distinct, so a peer that sends one point twice
-    does not follow the protocol.
+    A list that names a point twice is refused: ids are distinct, so its sender does not follow the protocol.
     """
     sides = []
     for side, points in (("own", mine), ("peer's", theirs)):
@@ -211,4 +202,4 @@ def match(mine: bytes | bytearray, theirs: bytes | bytearray) -> Matches:
     at = np.searchsorted(ranked, their_ranked)
     common = at < len(ranked)
     common[common] = ranked[at[common]] == their_ranked[common]
-    return Matches(order[at[common]].astype(np.int64), their_order[common].astype(np.int64))
+    return order[at[common]].astype(np.int64), their_order[common].astype(np.int64)

@@ -12,11 +12,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from numpy.typing import NDArray
 
-from colonnade.crypto.modular import compiled
+from colonnade.numbers.compiling import machine_code
 
 
 def packed_size(count: int, bits: int) -> int:
-    """How many bytes `count` words of `bits` bits take."""
     return -(-count * bits // 8)
 
 
@@ -27,9 +26,8 @@ def pack_words(words: NDArray[Any], bits: int) -> NDArray[np.uint8]:
     flat = np.ascontiguousarray(words).reshape(-1)
     if bits < 64 and flat.size and int(flat.max()) >> bits:
         raise ValueError(f"a word does not fit in {bits} bits")
-    out = np.zeros(packed_size(flat.size, bits), dtype=np.uint8)
-    _pack(flat, bits, out)
-    return out
+    octets = flat.astype("<u8").view(np.uint8).reshape(-1, 8)[:, : packed_size(1, bits)]
+    return np.packbits(np.unpackbits(octets, axis=1, count=bits, bitorder="little"), bitorder="little")
 
 
 def unpack_words(packed: NDArray[np.uint8], count: int, *, bits: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -41,47 +39,10 @@ def unpack_words(packed: NDArray[np.uint8], count: int, *, bits: int, dtype: np.
     spare = 8 * len(packed) - count * bits
     if spare and int(packed[-1]) >> (8 - spare):
         raise ValueError("the last byte holds more than the last word")
-    out = np.zeros(count, dtype=dtype)
-    _unpack(np.ascontiguousarray(packed), bits, out)
-    return out
-
-
-@compiled
-def _pack(words: Any, bits: int, out: Any) -> None:
-    held, pending, at = np.uint64(0), 0, 0
-    for i in range(words.size):
-        word, left = np.uint64(words[i]), bits
-        while left > 0:
-            used = min(left, 8 - pending)
-            held |= (word & ((np.uint64(1) << np.uint64(used)) - np.uint64(1))) << np.uint64(pending)
-            word >>= np.uint64(used)
-            pending += used
-            left -= used
-            if pending == 8:
-                out[at] = held
-                held, pending = np.uint64(0), 0
-                at += 1
-    if pending:
-        out[at] = held
-
-
-@compiled
-def _unpack(packed: Any, bits: int, out: Any) -> None:
-    offset, at = 0, 0
-    for i in range(out.size):
-        word, filled = np.uint64(0), 0
-        while filled < bits:
-            used = min(bits - filled, 8 - offset)
-            piece = (np.uint64(packed[at]) >> np.uint64(offset)) & (
-                (np.uint64(1) << np.uint64(used)) - np.uint64(1)
-            )
-            word |= piece << np.uint64(filled)
-            filled += used
-            offset += used
-            if offset == 8:
-                offset = 0
-                at += 1
-        out[i] = word
+    single = np.unpackbits(packed, count=count * bits, bitorder="little").reshape(count, bits)
+    octets = np.zeros((count, 8), dtype=np.uint8)
+    octets[:, : packed_size(1, bits)] = np.packbits(single, axis=1, bitorder="little")
+    return octets.view("<u8")[:, 0].astype(dtype)
 
 
 # A block and one stream over it fit in the second-level cache together.
@@ -91,8 +52,6 @@ _MOST_STREAM_BYTES = 1 << 36
 # So many words stay in the first-level cache while all streams are added to them.
 _CHUNK = 2048
 _ZEROS = bytes(BLOCK_BYTES)
-
-Words = NDArray[Any]
 
 
 class MaskReused(ValueError):
@@ -130,7 +89,7 @@ class SumRing:
         """2^k − 1, the bits of a word that count."""
         return (1 << self.bits) - 1
 
-    def total(self, masked: Sequence[Words]) -> NDArray[np.uint64]:
+    def total(self, masked: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
         """The sum of all parties' masked words: exact if every party's is there."""
         if len(masked) != self.parties:
             raise ValueError(
@@ -163,7 +122,7 @@ class MaskStreams:
         if len(set(self.places.values())) != len(self.places):
             raise ValueError("two parties have the same place in the sum")
 
-    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> Words:
+    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> NDArray[Any]:
         """The values with all pairwise masks of this step applied: uniform words modulo 2^k."""
         if ring.parties != len(self.places):
             raise ValueError(f"a ring for {ring.parties} parties cannot carry a sum over {len(self.places)}")
@@ -185,7 +144,9 @@ class MaskStreams:
         return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
 
-def _mask_blocks(values: NDArray[Any], ring: SumRing, adding: Sequence[Any], taking: Sequence[Any]) -> Words:
+def _mask_blocks(
+    values: NDArray[Any], ring: SumRing, adding: Sequence[Any], taking: Sequence[Any]
+) -> NDArray[Any]:
     """Check, add all streams and reduce, block by block: a value is read once and a word written once."""
     out = np.empty(values.size, dtype=ring.dtype)
     per_block = BLOCK_BYTES // out.itemsize
@@ -201,7 +162,7 @@ def _mask_blocks(values: NDArray[Any], ring: SumRing, adding: Sequence[Any], tak
     return out
 
 
-@compiled
+@machine_code
 def _combine(values: Any, streams: Any, adding: Any, largest: Any, low_bits: Any, out: Any) -> Any:
     """out := (values + the first `adding` streams − the others) modulo 2^k; whether all values are in range."""
     fits = True

@@ -1,16 +1,13 @@
-"""Arithmetic modulo a large odd number on many values at once, off the interpreter.
-
-Products, powers, products of powers.
-"""
+"""Arithmetic modulo a large odd number on many values at once: products, powers, products of powers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -47,14 +44,7 @@ _LIMB_SHIFT = np.uint64(LIMB_BITS)
 _WORD = ir.IntType(64)
 _LANES_OF_WORDS = ir.VectorType(_WORD, LANES)
 
-
-_Function = TypeVar("_Function", bound=Callable[..., object])
 _alloca_once_value: Any = cgutils.alloca_once_value
-
-
-def compiled(function: _Function) -> _Function:
-    """Compile a loop that may run beside other threads."""
-    return machine_code(function)
 
 
 def _spread(builder: Any, scalar: Any) -> Any:
@@ -158,7 +148,7 @@ def _rows(
 _accumulate_rows: Any = intrinsic(_rows)
 
 
-@compiled
+@machine_code
 def multiply_lanes(left: Any, right: Any, modulus: Any, negated_inverse: Any, scratch: Any, out: Any) -> None:
     """out := left · right / R, four lanes at once; `out` may be `left` or `right`. Arrays are (limbs, 4)."""
     scratch[:] = 0
@@ -170,23 +160,15 @@ def multiply_lanes(left: Any, right: Any, modulus: Any, negated_inverse: Any, sc
         negated_inverse,
         modulus.shape[0],
     )
-    carry_0 = carry_1 = carry_2 = carry_3 = np.uint64(0)
-    for limb in range(modulus.shape[0]):
-        carry_0 += scratch[limb, 0]
-        carry_1 += scratch[limb, 1]
-        carry_2 += scratch[limb, 2]
-        carry_3 += scratch[limb, 3]
-        out[limb, 0] = carry_0 & _LIMB_MASK
-        out[limb, 1] = carry_1 & _LIMB_MASK
-        out[limb, 2] = carry_2 & _LIMB_MASK
-        out[limb, 3] = carry_3 & _LIMB_MASK
-        carry_0 >>= _LIMB_SHIFT
-        carry_1 >>= _LIMB_SHIFT
-        carry_2 >>= _LIMB_SHIFT
-        carry_3 >>= _LIMB_SHIFT
+    for lane in range(LANES):
+        carry = np.uint64(0)
+        for limb in range(modulus.shape[0]):
+            carry += scratch[limb, lane]
+            out[limb, lane] = carry & _LIMB_MASK
+            carry >>= _LIMB_SHIFT
 
 
-@compiled
+@machine_code
 def multiply_rows(left: Any, right: Any, modulus: Any, negated_inverse: Any, out: Any) -> None:
     """out[k] := left[k] · right[k] / R for every row."""
     count, limbs = left.shape
@@ -194,41 +176,10 @@ def multiply_rows(left: Any, right: Any, modulus: Any, negated_inverse: Any, out
     scratch = np.zeros((limbs, LANES), np.uint64)
     for start in range(0, count, LANES):
         width = min(LANES, count - start)
-        for lane in range(width):
-            for limb in range(limbs):
-                first[limb, lane] = left[start + lane, limb]
-                second[limb, lane] = right[start + lane, limb]
+        first[:, :width] = left[start : start + width].T
+        second[:, :width] = right[start : start + width].T
         multiply_lanes(first, second, modulus, negated_inverse, scratch, first)
-        for lane in range(width):
-            for limb in range(limbs):
-                out[start + lane, limb] = first[limb, lane]
-
-
-@compiled
-def split(words: Any, out: Any) -> None:
-    """64-bit words to limbs, row by row."""
-    for row in range(words.shape[0]):
-        for limb in range(out.shape[1]):
-            bit = limb * LIMB_BITS
-            word, offset = bit >> 6, np.uint64(bit & 63)
-            value = words[row, word] >> offset
-            if (bit & 63) + LIMB_BITS > 64 and word + 1 < words.shape[1]:
-                value |= words[row, word + 1] << (np.uint64(64) - offset)
-            out[row, limb] = value & _LIMB_MASK
-
-
-@compiled
-def join(limbs: Any, out: Any) -> None:
-    """Limbs to 64-bit words, row by row; `out` has one word to spare."""
-    out[:] = 0
-    for row in range(limbs.shape[0]):
-        for limb in range(limbs.shape[1]):
-            bit = limb * LIMB_BITS
-            word, offset = bit >> 6, np.uint64(bit & 63)
-            value = np.uint64(limbs[row, limb])
-            out[row, word] |= value << offset
-            if (bit & 63) + LIMB_BITS > 64:
-                out[row, word + 1] |= value >> (np.uint64(64) - offset)
+        out[start : start + width] = first[:, :width].T
 
 
 Residues = NDArray[np.uint32]
@@ -276,11 +227,12 @@ class MontgomeryModulus:
         return self._limbs_of([(1 << (2 * LIMB_BITS * self.limbs)) % self.value])
 
     def _limbs_of(self, values: Sequence[int]) -> Residues:
-        width = -(-(LIMB_BITS * self.limbs) // 64)
-        packed = b"".join(int(value).to_bytes(8 * width, "little") for value in values)
-        out = np.empty((len(values), self.limbs), dtype=np.uint32)
-        split(np.frombuffer(packed, dtype=np.uint64).reshape(len(values), width), out)
-        return out
+        bits = LIMB_BITS * self.limbs
+        packed = b"".join(int(value).to_bytes(-(-bits // 8), "little") for value in values)
+        octets = np.frombuffer(packed, dtype=np.uint8).reshape(len(values), -(-bits // 8))
+        single = np.unpackbits(octets, axis=1, count=bits, bitorder="little")
+        limbs = np.packbits(single.reshape(-1, self.limbs, LIMB_BITS), axis=2, bitorder="little")
+        return limbs.view("<u4")[:, :, 0].astype(np.uint32)
 
     def enter(self, values: Sequence[int]) -> Residues:
         """The values, each in [0, n), in Montgomery form."""
@@ -292,14 +244,13 @@ class MontgomeryModulus:
         unit = np.zeros_like(residues)
         unit[:, 0] = 1
         plain = self.multiply(residues, unit)
-        width = -(-(LIMB_BITS * self.limbs) // 64)
-        words = np.empty((len(plain), width + 1), dtype=np.uint64)
-        join(plain, words)
+        octets = plain.astype("<u4").view(np.uint8).reshape(len(plain), self.limbs, 4)
+        single = np.unpackbits(octets, axis=2, count=LIMB_BITS, bitorder="little").reshape(len(plain), -1)
+        numbers = np.packbits(single, axis=1, bitorder="little")
         modulus = gmpy2.mpz(self.value)
-        return [gmpy2.mpz(int.from_bytes(row.tobytes(), "little")) % modulus for row in words]
+        return [gmpy2.mpz(int.from_bytes(number.tobytes(), "little")) % modulus for number in numbers]
 
     def multiply(self, left: Residues, right: Residues) -> Residues:
-        """The products of equally many rows, row by row."""
         if left.shape != right.shape or left.shape[1] != self.limbs:
             raise ValueError(f"cannot multiply rows of shapes {left.shape} and {right.shape}")
         out = np.empty(left.shape, dtype=np.uint32)
@@ -310,7 +261,7 @@ class MontgomeryModulus:
 _DIGITS = 256
 
 
-@compiled
+@machine_code
 def _fill_tables(steps: Any, one: Any, modulus: Any, negated_inverse: Any, tables: Any) -> None:
     """tables[i, d] := steps[i]^d; four windows side by side."""
     windows, _, limbs = tables.shape
@@ -318,18 +269,15 @@ def _fill_tables(steps: Any, one: Any, modulus: Any, negated_inverse: Any, table
     scratch = np.zeros((limbs, LANES), np.uint64)
     for start in range(0, windows, LANES):
         width = min(LANES, windows - start)
+        factor[:, :width] = steps[start : start + width].T
         for lane in range(width):
-            for limb in range(limbs):
-                factor[limb, lane] = steps[start + lane, limb]
-                power[limb, lane] = one[limb]
+            power[:, lane] = one
         for digit in range(_DIGITS):
-            for lane in range(width):
-                for limb in range(limbs):
-                    tables[start + lane, digit, limb] = power[limb, lane]
+            tables[start : start + width, digit] = power[:, :width].T
             multiply_lanes(power, factor, modulus, negated_inverse, scratch, power)
 
 
-@compiled
+@machine_code
 def _multiply_entries(tables: Any, exponents: Any, modulus: Any, negated_inverse: Any, out: Any) -> None:
     """out[k] := Π_i tables[i, exponents[k, i]]; four exponents side by side."""
     count, windows = exponents.shape
@@ -339,18 +287,12 @@ def _multiply_entries(tables: Any, exponents: Any, modulus: Any, negated_inverse
     for start in range(0, count, LANES):
         width = min(LANES, count - start)
         for lane in range(width):
-            row = tables[0, exponents[start + lane, 0]]
-            for limb in range(limbs):
-                product[limb, lane] = row[limb]
+            product[:, lane] = tables[0, exponents[start + lane, 0]]
         for window in range(1, windows):
             for lane in range(width):
-                row = tables[window, exponents[start + lane, window]]
-                for limb in range(limbs):
-                    entry[limb, lane] = row[limb]
+                entry[:, lane] = tables[window, exponents[start + lane, window]]
             multiply_lanes(product, entry, modulus, negated_inverse, scratch, product)
-        for lane in range(width):
-            for limb in range(limbs):
-                out[start + lane, limb] = product[limb, lane]
+        out[start : start + width] = product[:, :width].T
 
 
 @dataclass(frozen=True)
@@ -382,10 +324,6 @@ class FixedBase:
 
     def powers(self, exponents: NDArray[np.uint8]) -> list[int]:
         """base^e for every row e of little-endian bytes, over all cores."""
-        return self.modulus.leave(self.power_residues(exponents))
-
-    def power_residues(self, exponents: NDArray[np.uint8]) -> Residues:
-        """As `powers`, in Montgomery form."""
         if exponents.ndim != 2 or exponents.shape[1] != len(self.tables):
             raise ValueError(
                 f"exponents must have {len(self.tables)} bytes each, not shape {exponents.shape}"
@@ -399,7 +337,7 @@ class FixedBase:
 
         with ThreadPoolExecutor(usable_cores()) as threads:
             list(threads.map(work, pieces(len(exponents), smallest=LANES)))
-        return out
+        return self.modulus.leave(out)
 
 
 _LARGEST_GROUP = 10
@@ -412,7 +350,7 @@ def group_size(outputs: int) -> int:
     return min(range(1, _LARGEST_GROUP + 1), key=lambda size: ((1 << size) + outputs) / size)
 
 
-@compiled
+@machine_code
 def _accumulate(
     bases: Any, matrix: Any, bits: int, group: int, one: Any, modulus: Any, negated_inverse: Any, outputs: Any
 ) -> None:
@@ -430,17 +368,13 @@ def _accumulate(
         for member in range(size):
             subsets[1 << member] = bases[start + member]
             for lane in range(LANES):
-                for limb in range(limbs):
-                    right[limb, lane] = bases[start + member, limb]
+                right[:, lane] = bases[start + member]
             for first in range(1, 1 << member, LANES):
                 width = min(LANES, (1 << member) - first)
-                for lane in range(width):
-                    for limb in range(limbs):
-                        left[limb, lane] = subsets[first + lane, limb]
+                left[:, :width] = subsets[first : first + width].T
                 multiply_lanes(left, right, modulus, negated_inverse, scratch, left)
-                for lane in range(width):
-                    for limb in range(limbs):
-                        subsets[(1 << member) + first + lane, limb] = left[limb, lane]
+                beyond = (1 << member) + first
+                subsets[beyond : beyond + width] = left[:, :width].T
         for first in range(0, wanted, LANES):
             width = min(LANES, wanted - first)
             for lane in range(width):
@@ -454,13 +388,10 @@ def _accumulate(
                     outputs[first + lane] = subsets[picks[lane]]
                 continue
             for lane in range(width):
-                for limb in range(limbs):
-                    left[limb, lane] = outputs[first + lane, limb]
-                    right[limb, lane] = subsets[picks[lane], limb]
+                left[:, lane] = outputs[first + lane]
+                right[:, lane] = subsets[picks[lane]]
             multiply_lanes(left, right, modulus, negated_inverse, scratch, left)
-            for lane in range(width):
-                for limb in range(limbs):
-                    outputs[first + lane, limb] = left[limb, lane]
+            outputs[first : first + width] = left[:, :width].T
 
 
 def products_of_powers(
@@ -483,16 +414,8 @@ def products_of_powers(
 
     def work(piece: slice) -> Residues:
         partial = np.empty((columns * bits, modulus.limbs), dtype=np.uint32)
-        _accumulate(
-            entered[piece],
-            matrix[piece],
-            bits,
-            group,
-            modulus.one,
-            modulus.words,
-            modulus.negated_inverse,
-            partial,
-        )
+        numbers = modulus.one, modulus.words, modulus.negated_inverse
+        _accumulate(entered[piece], matrix[piece], bits, group, *numbers, partial)
         return partial
 
     with ThreadPoolExecutor(usable_cores()) as threads:

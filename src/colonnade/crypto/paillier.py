@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import gmpy2
@@ -81,16 +81,6 @@ class PrivateKey:
 
     def __repr__(self) -> str:
         return f"PrivateKey(<{self.public.bits} bits>)"
-
-    @cached_property
-    def p_squared(self) -> int:
-        """p²."""
-        return self.p * self.p
-
-    @cached_property
-    def q_squared(self) -> int:
-        """q²."""
-        return self.q * self.q
 
     @classmethod
     def generate(cls, randomness: Randomness, bits: int = 2048) -> PrivateKey:
@@ -225,9 +215,9 @@ class Ciphertexts:
 class Encryptor:
     """Encrypts under one key, with a table of powers of its own random base.
 
-    ρ = (−x²)^(N·r) for a secret x of this encryptor and a fresh r of half the length of N: a plaintext is
-    hidden from everybody but the key's owner, under the assumption of the source in `paillier_keys`. The
-    owner works modulo p² and q² instead, which halves the cost and gives the same distribution.
+    ρ = (−x²)^(N·r) for a secret x of this encryptor and a fresh r of half the length of N: a plaintext is hidden from
+    everybody but the key's owner, under the assumption of Damgård, Jurik and Nielsen. The owner works modulo p² and q²
+    instead, which halves the cost and gives the same distribution.
     """
 
     key: PublicKey
@@ -237,23 +227,19 @@ class Encryptor:
     @classmethod
     def for_key(cls, key: PublicKey, randomness: Randomness) -> Encryptor:
         """An encryptor for anybody's key; preparing it costs a few hundred encryptions."""
-        base = pow(_jacobi_one_base(key, randomness), key.modulus, key.modulus_squared)
-        table = FixedBase.prepare(
-            MontgomeryModulus(key.modulus_squared), base, exponent_bytes=key.exponent_bytes
-        )
-        return cls(key, (table,), randomness)
+        return cls._modulo((key.modulus_squared,), key, randomness)
 
     @classmethod
     def for_owner(cls, private: PrivateKey, randomness: Randomness) -> Encryptor:
-        key = private.public
-        base = _jacobi_one_base(key, randomness)
-        tables = tuple(
-            FixedBase.prepare(
-                MontgomeryModulus(square), pow(base, key.modulus, square), exponent_bytes=key.exponent_bytes
-            )
-            for square in (private.p_squared, private.q_squared)
-        )
-        return cls(key, tables, randomness)
+        return cls._modulo((private.p**2, private.q**2), private.public, randomness)
+
+    @classmethod
+    def _modulo(cls, squares: tuple[int, ...], key: PublicKey, randomness: Randomness) -> Encryptor:
+        unit = _unit(key, randomness)
+        base = int(-unit * unit % key.modulus)
+        powers = [(MontgomeryModulus(square), pow(base, key.modulus, square)) for square in squares]
+        prepare = partial(FixedBase.prepare, exponent_bytes=key.exponent_bytes)
+        return cls(key, tuple(prepare(*power) for power in powers), randomness)
 
     def encrypt(self, plaintexts: Sequence[int]) -> Ciphertexts:
         """One fresh ciphertext a number; numbers in (−N/2, N) as integers modulo N."""
@@ -275,15 +261,11 @@ class Encryptor:
         if len(parts) == 1:
             return parts[0]
         first, second = (gmpy2.mpz(table.modulus.value) for table in self.tables)
+        inverse = gmpy2.invert(second, first)
         return [
-            at_second + second * ((at_first - at_second) * self._second_inverse % first)
+            at_second + second * ((at_first - at_second) * inverse % first)
             for at_first, at_second in zip(*parts, strict=True)
         ]
-
-    @cached_property
-    def _second_inverse(self) -> int:
-        first, second = (table.modulus.value for table in self.tables)
-        return pow(second, -1, first)
 
 
 def rerandomised(ciphertexts: Ciphertexts, randomness: Randomness) -> Ciphertexts:
@@ -315,11 +297,6 @@ def _unit(key: PublicKey, randomness: Randomness) -> int:
         unit = below(key.modulus, randomness)
         if gmpy2.gcd(unit, key.modulus) == 1:
             return unit
-
-
-def _jacobi_one_base(key: PublicKey, randomness: Randomness) -> int:
-    unit = _unit(key, randomness)
-    return int(-unit * unit % key.modulus)
 
 
 def decrypt(private: PrivateKey, ciphertexts: Ciphertexts, *, at_most: int) -> tuple[int, ...]:

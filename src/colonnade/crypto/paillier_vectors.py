@@ -21,17 +21,6 @@ from colonnade.crypto.paillier import (
 from colonnade.randomness import Randomness, below
 
 
-def product_width(*, fraction_bits: int, terms: int, magnitude: int = 1) -> int:
-    """The field width ι that holds a sum of `terms` fixed-point products.
-
-    Claim: for |g_i| ≤ k·2^f and |x_i| ≤ 2^f, |Σ_{i≤s} g_i x_i| ≤ s·k·2^(2f) < 2^(ι−1) with
-    ι = 2f + ⌈log2(s·k)⌉ + 2. A width chosen for one factor alone is too narrow.
-    """
-    if fraction_bits < 0 or terms < 1 or magnitude < 1:
-        raise ValueError("a product needs fraction_bits ≥ 0, terms ≥ 1 and magnitude ≥ 1")
-    return 2 * fraction_bits + (terms * magnitude - 1).bit_length() + 2
-
-
 @dataclass(frozen=True)
 class Fields:
     """`count` signed fields of `width` bits."""
@@ -54,7 +43,6 @@ class Fields:
         return 1 << (self.width - 1)
 
     def pack(self, values: Sequence[int]) -> int:
-        """Σ_j v_j · 2^(ι·j)."""
         if len(values) != self.count:
             raise ValueError(f"{self.count} fields cannot hold {len(values)} values")
         packed = 0
@@ -214,7 +202,6 @@ class BoundedMask:
         return tuple(answers)
 
     def unmask(self, answers: Sequence[int], masks: Sequence[int]) -> tuple[int, ...]:
-        """The signed values under their masks, from the answers."""
         span, half = 1 << self.value_bits, 1 << (self.value_bits - 1)
         values = []
         for answer, mask in zip(answers, masks, strict=True):

@@ -158,10 +158,8 @@ class ProductClaim:
     @cached_property
     def share_weights(self) -> tuple[int, int]:
         first, second = self.points
-        inverse = FIELD63.inverse(first - second)
-        return (self.prover - second) * inverse % FIELD63.modulus, (
-            first - self.prover
-        ) * inverse % FIELD63.modulus
+        inverse, modulus = FIELD63.inverse(first - second), FIELD63.modulus
+        return (self.prover - second) * inverse % modulus, (first - self.prover) * inverse % modulus
 
     @cached_property
     def secret_weights(self) -> tuple[int, int]:
@@ -171,7 +169,6 @@ class ProductClaim:
 
     @property
     def proof_length(self) -> int:
-        """Elements of a proof."""
         return GROUPS + 1
 
     @property
@@ -184,29 +181,24 @@ class ProductClaim:
         return ((ORDER - max(FIELD63.primes)) // (2 * GROUPS + 1)).bit_length() - 1
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ProductProof:
     """One computing party's proof about one block of products, in the order in which it is asked for."""
 
-    def __init__(
-        self,
-        claim: ProductClaim,
-        left: FieldArray,
-        right: FieldArray,
-        dealt: FieldArray,
-        *,
-        seeds: tuple[bytes, bytes],
-    ) -> None:
-        self._claim, self._seeds = claim, seeds
-        self._factors, self._dealt = (left, right), dealt
+    claim: ProductClaim
+    left: FieldArray
+    right: FieldArray
+    dealt: FieldArray
+    seeds: tuple[bytes, bytes]
 
     def proof(self, challenge: bytes) -> FieldArray:
         """The second verifier's half of the proof, as words."""
-        claim = self._claim
+        claim = self.claim
         beta = stretched(challenge, "rows", claim.count)
-        masks = stretched(self._seeds[0], "row masks", 2 * claim.width)
-        masks += stretched(self._seeds[1], "row masks", 2 * claim.width)
-        dealt = self._dealt.residues
-        mine = stretched(self._seeds[0], "proof", GROUPS + 1)
+        masks = stretched(self.seeds[0], "row masks", 2 * claim.width)
+        masks += stretched(self.seeds[1], "row masks", 2 * claim.width)
+        dealt = self.dealt.residues
+        mine = stretched(self.seeds[0], "proof", GROUPS + 1)
         out = np.empty((3, 4, GROUPS + 1))
         mask_weight, _, inverse = outside()
         for q, field in enumerate(quartics()):
@@ -216,7 +208,7 @@ class ProductProof:
             whole = np.ascontiguousarray(flat.transpose(1, 0, 3, 2))
             for start in range(0, claim.columns, AT_A_TIME):
                 stop = min(start + AT_A_TIME, claim.columns)
-                pair = self._factors
+                pair = (self.left, self.right)
                 if claim.columns > AT_A_TIME:
                     pair = (pair[0].columns(start, stop), pair[1].columns(start, stop))
                 some = (whole[0, :, start:stop], whole[1, :, start:stop])
@@ -287,7 +279,7 @@ def answer(claim: ProductClaim, held: Held, *, seed: bytes, challenge: bytes, th
     point = point_of(third, GROUPS + 1)
     mine = stretched(seed, "proof", GROUPS + 1)
     out = np.empty((3, 4, claim.answer_length))
-    out[:, :, :-2] = _factors_at(claim, held, seed, point, 0)
+    out[:, :, :-2] = masked_at(held[:2], claim.count, seed, point, claim.share_weights[0])
     out[:, :, -2] = _dealt_at(claim, held[2], challenge, point, 0)
     quotient = QUOTIENT_NODES.at(point)
     for q, field in enumerate(quartics()):
@@ -311,7 +303,8 @@ def accepts(
     """
     point = point_of(third, GROUPS + 1)
     theirs, half = unpacked(answered), unpacked(proof)
-    factors = theirs[:, :, :-2] + _factors_at(claim, held, seed, point, 1)
+    mine = masked_at(held[:2], claim.count, seed, point, claim.share_weights[1])
+    factors = theirs[:, :, :-2] + mine
     dealt = theirs[:, :, -2] + _dealt_at(claim, held[2], challenge, point, 1)
     beta = stretched(challenge, "rows", claim.count)
     quotient, vanishing = QUOTIENT_NODES.at(point), ROW_NODES.vanishing_at(point)
@@ -329,18 +322,22 @@ def accepts(
     return holds
 
 
-def _factors_at(claim: ProductClaim, held: Held, seed: bytes, point: Floats, side: int) -> Floats:
-    """One side of both factors at the point, weighted so that both sides add up to the prover's shares."""
+def masked_at(
+    shares: tuple[FieldArray, FieldArray], count: int, seed: bytes, point: Floats, weight: int
+) -> Floats:
+    """One side of polynomials through shares and masks at the point; weighted, both sides add up to the prover's."""
     basis = MASKED_NODES.at(point)
+    widths = [count * share.shape[1] for share in shares]
+    out = stretched(seed, "row masks", sum(widths))
     factors = np.empty((3, GROUPS, 4), dtype=np.int64)
     for q, field in enumerate(quartics()):
-        factors[q] = field.scaled(basis[q, :, 1:], claim.share_weights[side]).T
-    out = stretched(seed, "row masks", 2 * claim.width)
-    for q, field in enumerate(quartics()):
+        factors[q] = field.scaled(basis[q, :, 1:], weight).T
         out[q] = field.times(out[q], basis[q, :, :1].copy())
-    for at, share in enumerate(held[:2]):
-        here = out[:, :, at * claim.width : (at + 1) * claim.width]
-        loops().combine(share.words[0].reshape(-1), claim.width, factors, np.array(PRIMES), here)
+    start = 0
+    for share, width in zip(shares, widths, strict=True):
+        here = out[:, :, start : start + width]
+        loops().combine(share.words[0].reshape(-1), width, factors, np.array(PRIMES), here)
+        start += width
     return out
 
 

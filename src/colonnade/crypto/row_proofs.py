@@ -13,13 +13,13 @@ from colonnade.crypto.product_proof import (
     AT_A_TIME,
     AT_ONCE,
     GROUPS,
-    MASKED_NODES,
     MOST_ROWS,
     QUOTIENT_NODES,
     ROW_NODES,
     add_crossed,
     derived,
     halves,
+    masked_at,
     outside,
     point_of,
     spread,
@@ -167,7 +167,6 @@ class RowClaims:
 
     @property
     def proof_length(self) -> int:
-        """Elements of a proof."""
         return GROUPS + 1 + 2 * self.bits + 1
 
     @property
@@ -399,7 +398,7 @@ def answer(
     mine = stretched(seed, "proof", claims.proof_length)
     half = first_bits(claims, seed)
     out = np.empty((3, 4, claims.answer_length))
-    out[:, :, : claims.width] = _rows_at(claims, shares, seed, point, -claims.weight)
+    out[:, :, : claims.width] = masked_at(shares, claims.count, seed, point, -claims.weight)
     out[:, :, claims.width : -3] = _bits_at(
         claims, half, stretched(seed, "bit masks", claims.projected), point
     )
@@ -434,7 +433,7 @@ def accepts(
         return False
     point, count = point_of(third, claims.degree), claims.count
     theirs, half = unpacked(answered), unpacked(proof)
-    rows = theirs[:, :, : claims.width] + _rows_at(claims, shares, seed, point, claims.weight)
+    rows = theirs[:, :, : claims.width] + masked_at(shares, claims.count, seed, point, claims.weight)
     own = _bits_at(claims, bits, stretched(seed, "bit masks", claims.projected), point)
     beta = stretched(challenge, "rows", count * len(claims.claims))
     weights = BitWeights.from_key(second, claims)
@@ -458,25 +457,6 @@ def accepts(
         holds &= bool((both == pairs).all())
         holds &= not reduced(linear[q] + theirs[q, :, -1], prime).any()
     return holds
-
-
-def _rows_at(
-    claims: RowClaims, shares: tuple[FieldArray, FieldArray], seed: bytes, point: Floats, weight: int
-) -> Floats:
-    """One side of F(r): columns, then pads, weighted so that both sides add up to the dealer's integers."""
-    basis = MASKED_NODES.at(point)
-    out = stretched(seed, "row masks", claims.width)
-    factors = np.empty((3, GROUPS, 4), dtype=np.int64)
-    for q, field in enumerate(quartics()):
-        factors[q] = field.scaled(basis[q, :, 1:], weight).T
-        out[q] = field.times(out[q], basis[q, :, :1].copy())
-    start = 0
-    for share in shares:
-        width = claims.count * share.shape[1]
-        here = out[:, :, start : start + width]
-        loops().combine(share.words[0].reshape(-1), width, factors, np.array(PRIMES), here)
-        start += width
-    return out
 
 
 def _bits_at(claims: RowClaims, bits: NDArray[np.uint8], masks: Floats, point: Floats) -> Floats:

@@ -29,12 +29,10 @@ class AgreementKey:
 
     @classmethod
     def generate(cls, randomness: Randomness) -> AgreementKey:
-        """A key from 32 uniform bytes."""
         return cls(X25519PrivateKey.from_private_bytes(randomness.bytes(KEY_BYTES)))
 
     @property
     def public(self) -> bytes:
-        """The half that peers receive: 32 bytes."""
         return self._private.public_key().public_bytes_raw()
 
     def agree(self, peer: bytes, *, context: bytes) -> bytes:
@@ -71,7 +69,6 @@ class SigningKey:
 
     @classmethod
     def generate(cls, randomness: Randomness) -> SigningKey:
-        """A key from 32 uniform bytes."""
         return cls(randomness.bytes(KEY_BYTES))
 
     @property
@@ -81,11 +78,9 @@ class SigningKey:
 
     @property
     def public(self) -> bytes:
-        """What others check signatures with: 32 bytes."""
         return Ed25519PrivateKey.from_private_bytes(self._secret).public_key().public_bytes_raw()
 
     def sign(self, message: bytes, *, purpose: str) -> bytes:
-        """A signature of this message for this purpose, and for no other."""
         return Ed25519PrivateKey.from_private_bytes(self._secret).sign(_bound(message, purpose))
 
     def __repr__(self) -> str:
@@ -93,7 +88,6 @@ class SigningKey:
 
 
 def signed_by(public: bytes, signature: bytes, message: bytes, *, purpose: str) -> bool:
-    """Whether the holder of this key signed this message for this purpose."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, _bound(message, purpose))
     except (InvalidSignature, ValueError):

@@ -1,15 +1,11 @@
-"""Secret sharing.
-
-Shamir's with the secret as leading coefficient, and replicated sharing among three computing parties.
-"""
+"""Shamir's secret sharing, with the secret as leading coefficient."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Protocol
 
 from colonnade.errors import PlanError
 from colonnade.numbers.field import Field, FieldArray
@@ -73,7 +69,7 @@ def combine(terms: Iterable[tuple[int, FieldArray]]) -> FieldArray:
     total: FieldArray | None = None
     for weight, array in terms:
         if total is None:
-            total = array.times(weight)
+            total = replace(array, words=array.words.copy()) if weight == 1 else array.times(weight)
         else:
             total.add_times(weight, array)
     if total is None:
@@ -97,8 +93,10 @@ class Shamir:
 
     def __post_init__(self) -> None:
         if self.computing_parties < 3 or self.computing_parties % 2 == 0:
-            raise ValueError(
-                f"there are 2t + 1 computing parties, t at least 1, not {self.computing_parties}"
+            raise PlanError(
+                f"{self.computing_parties} computing parties were asked for; a sharing needs an odd number, 3 at "
+                "least, because products open with 2t + 1 shares. Add or remove a computing party: the server counts "
+                "as one if it keeps shares."
             )
 
     @property
@@ -107,7 +105,6 @@ class Shamir:
 
     @cached_property
     def points(self) -> tuple[int, ...]:
-        """Where the computing parties stand."""
         return party_points(self.computing_parties)
 
     @cached_property
@@ -127,30 +124,26 @@ class Shamir:
         A dealer that is a computing party itself needs nothing sent, so it leaves the seeds to others.
         """
         self._check_degree(degree)
-        seeded = [
-            computing_party for computing_party in range(self.computing_parties) if computing_party != dealer
-        ][:degree]
-        seeds = {computing_party: Seed(randomness.bytes(32), secret.shape) for computing_party in seeded}
+        seeded = [at for at in range(self.computing_parties) if at != dealer][:degree]
+        seeds = {at: Seed(randomness.bytes(32), secret.shape) for at in seeded}
         drawn = tuple(seed.expand(self.field) for seed in seeds.values())
-        base = tuple(self.points[computing_party] for computing_party in seeded)
+        base = tuple(self.points[at] for at in seeded)
         pieces: list[Dealt] = []
-        for computing_party, point in enumerate(self.points):
-            if computing_party in seeds:
-                pieces.append(seeds[computing_party])
+        for at, point in enumerate(self.points):
+            if at in seeds:
+                pieces.append(seeds[at])
                 continue
             # f = s·∏(X − x_i) + the polynomial of lower degree through the drawn values.
             of_secret = spread((*base, point), degree)
             weights = value_weights(base, point, self.field)
-            pieces.append(combine([(of_secret, secret), *zip(weights, drawn, strict=True)]))
+            pieces.append(combine([*zip(weights, drawn, strict=True), (of_secret, secret)]))
         return tuple(pieces)
 
     def expand(self, dealt: Dealt) -> FieldArray:
-        """The share that a dealt piece stands for."""
         return dealt.expand(self.field) if isinstance(dealt, Seed) else dealt
 
     def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:
-        """The secret, from the shares of at least degree + 1 computing parties, in computing party order; None is
-        missing.
+        """The secret, from the shares of at least degree + 1 computing parties, in their order; None is missing.
 
         More shares than degree + 1 are checked against each other. At degree 2t there are never more, so
         a wrong share gives a wrong secret and no warning.
@@ -158,8 +151,7 @@ class Shamir:
         self._check_degree(degree)
         if len(shares) != self.computing_parties:
             raise ValueError(
-                f"there are {self.computing_parties} computing parties, not {len(shares)}; None stands for a "
-                f"missing share"
+                f"there are {self.computing_parties} computing parties, not {len(shares)}; None is a missing share"
             )
         present = [(x, share) for x, share in zip(self.points, shares, strict=True) if share is not None]
         if len(present) <= degree:
@@ -182,177 +174,21 @@ class Shamir:
         return values.times(self.points[computing_party] ** degree)
 
 
-@dataclass(frozen=True)
-class Committee:
-    """Three computing parties at 0, 1 and −1, threshold 1.
-
-    Guarantee: a share of f(X) = a + sX is uniform, whatever s is; of h(X) = a + bX + sX², any two are
-    (docs/proofs/sharing.md), up to what tells AES-256 in counter mode from uniform bits. Any two computing parties
-    together learn every secret dealt at degree 1.
-
-    The shares of s are a, a + s and a − s: the first computing party receives the seed of a and nothing else. The
-    product of two sharings is h(X) with s·t at X², and s·t = (h(1) + h(−1) − 2h(0)) / 2. It is
-    `Shamir(3, field)` without a multiplication.
-    """
-
-    field: Field
-
-    computing_parties = 3
-    threshold = 1
-    points = (0, 1, -1)
-
-    @property
-    def weights(self) -> tuple[int, ...]:
-        """Σ weights[j] · share[j] is the secret of a sharing of degree 2."""
-        half = self.field.inverse(2)
-        return (self.field.modulus - 1, half, half)
-
-    def deal(
-        self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
-    ) -> tuple[Dealt, ...]:
-        """One piece for each computing party; at degree 2 the second computing party's is a seed as well.
-
-        A dealer that is the first computing party itself needs nothing sent, so at degree 1 it leaves the seed to the
-        second.
-        """
-        _check_degree(degree)
-        first = Seed(randomness.bytes(32), secret.shape)
-        a = first.expand(self.field)
-        if degree == 1 and dealer == 0:
-            own = a - secret
-            return own, first, own - secret
-        if degree == 1:
-            return first, a + secret, a - secret
-        second = Seed(randomness.bytes(32), secret.shape)
-        twice = a + secret
-        twice += twice
-        return first, second, twice - second.expand(self.field)
-
-    def expand(self, dealt: Dealt) -> FieldArray:
-        """The share that a dealt piece stands for."""
-        return dealt.expand(self.field) if isinstance(dealt, Seed) else dealt
-
-    def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:
-        """The secret, from degree + 1 shares at least, in computing party order; None is missing.
-
-        At degree 1 a third share is checked against the other two. At degree 2 all three are needed, so
-        a wrong share gives a wrong secret and no warning.
-        """
-        _check_degree(degree)
-        if len(shares) != 3:
-            raise ValueError(
-                f"there are 3 computing parties, not {len(shares)}; None stands for a missing share"
-            )
-        zero, plus, minus = shares
-        missing = sum(share is None for share in shares)
-        if missing > 2 - degree:
-            raise ValueError(f"opening at degree {degree} takes {degree + 1} shares, not {3 - missing}")
-        if zero is not None and plus is not None and minus is not None:
-            if degree == 2:
-                return (plus + minus).times(self.field.inverse(2)) - zero
-            if not (plus + minus).equals(zero + zero):
-                raise InconsistentShares(
-                    "the three shares do not lie on one line: a computing party's share is wrong"
-                )
-        if zero is not None:
-            return plus - zero if plus is not None else zero - _present(minus)
-        return (_present(plus) - _present(minus)).times(self.field.inverse(2))
-
-    def constant(self, values: FieldArray, computing_party: int, degree: int) -> FieldArray:
-        """This computing party's share of values that everybody knows."""
-        _check_degree(degree)
-        return values.times(self.points[computing_party] ** degree)
-
-
-def _check_degree(degree: int) -> None:
-    if degree not in (1, 2):
-        raise ValueError(f"a degree is 1 or 2 here, not {degree}")
-
-
-def _present(share: FieldArray | None) -> FieldArray:
-    if share is None:
-        raise ValueError("a share is missing")
-    return share
-
-
-class Scheme(Protocol):
-    """Sharing among exactly 2t + 1 computing parties, of whom any t learn nothing."""
-
-    @property
-    def computing_parties(self) -> int:
-        """2t + 1."""
-        ...
-
-    @property
-    def threshold(self) -> int: ...
-
-    @property
-    def field(self) -> Field:
-        """Where secrets and shares live."""
-        ...
-
-    @property
-    def points(self) -> tuple[int, ...]:
-        """Where the computing parties stand."""
-        ...
-
-    @property
-    def weights(self) -> tuple[int, ...]:
-        """Σ weights[j] · share[j] over all computing parties is the secret of a sharing of degree 2t."""
-        ...
-
-    def deal(
-        self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
-    ) -> tuple[Dealt, ...]:
-        """One piece for each computing party; `degree` is t, or 2t for what is opened together with products.
-
-        Whoever deals and keeps says which computing party it is, where it is to spare itself a seed.
-        """
-        ...
-
-    def expand(self, dealt: Dealt) -> FieldArray:
-        """The share that a dealt piece stands for."""
-        ...
-
-    def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:
-        """The secret, from degree + 1 shares at least; `InconsistentShares` if more disagree."""
-        ...
-
-    def constant(self, values: FieldArray, computing_party: int, degree: int) -> FieldArray:
-        """This computing party's share of values that everybody knows."""
-        ...
-
-
-def make_scheme(computing_parties: int, field: Field) -> Scheme:
-    if computing_parties < 3 or computing_parties % 2 == 0:
-        raise PlanError(
-            f"{computing_parties} computing parties were asked for; a sharing needs an odd number, 3 at least, "
-            f"because products "
-            "open with 2t + 1 shares. Add or remove a computing party: the server counts as one if it keeps shares."
-        )
-    return Committee(field) if computing_parties == 3 else Shamir(computing_parties, field)
-
-
-def total(scheme: Scheme, pieces: Sequence[Dealt]) -> FieldArray:
+def total(scheme: Shamir, pieces: Sequence[Dealt]) -> FieldArray:
     """The sum of what several dealers dealt to one computing party: its share of the sum of their secrets."""
     if not pieces:
         raise ValueError("a sum needs at least one piece")
-    first, *rest = (scheme.expand(piece) for piece in pieces)
-    out = scheme.field.zeros(first.shape) + first
-    for piece in rest:
-        out += piece
-    return out
+    return combine((1, scheme.expand(piece)) for piece in pieces)
 
 
 def reshare(
-    scheme: Scheme, computing_party: int, share: FieldArray, randomness: Randomness
+    scheme: Shamir, computing_party: int, share: FieldArray, randomness: Randomness
 ) -> tuple[Dealt, ...]:
     """What this computing party deals so that all together bring a value of degree 2t down to degree t.
 
-    Every computing party deals its weighted share at degree t, and every computing party adds what it received with
-    `total`:
-    the secrets dealt are weights[j] · share[j], whose sum is the secret (Gennaro, Rabin and Rabin 1998).
-    Nobody learns anything, because each piece comes from a fresh sharing of degree t.
+    Every computing party deals its weighted share at degree t and adds what it received with `total`: the secrets dealt
+    are weights[j] · share[j], whose sum is the secret (Gennaro, Rabin and Rabin 1998). Nobody learns anything, because
+    each piece comes from a fresh sharing of degree t.
     """
     return scheme.deal(
         share.times(scheme.weights[computing_party]), scheme.threshold, randomness, dealer=computing_party

@@ -69,16 +69,9 @@ def missing_ids(ids: pa.Array) -> int:
     return int(np.count_nonzero(text_bytes(ids)[0] == 0))
 
 
-def hashes(ids: pa.Array, *, compiled: bool) -> NDArray[np.int64]:
-    """A number for each id, equal for equal ones; different ones hardly ever have the same.
-
-    Machine code is worth its loading where there are many. The two kinds of numbers differ, so a list has one of them.
-    """
-    if not compiled:
-        return np.fromiter(map(hash, texts(ids)), dtype=np.int64, count=len(ids))
-    from colonnade.crypto.blake2s import digests
-
-    return digests(*packed(ids), b"repeated ids")[:, 0].view(np.int64)
+def hashes(ids: pa.Array) -> NDArray[np.int64]:
+    """A number for each id, equal for equal ones; different ones hardly ever have the same."""
+    return np.fromiter(map(hash, texts(ids)), dtype=np.int64, count=len(ids))
 
 
 def refuse_ids(missing: int, repeated: int, *, party: str, source: str, columns: Sequence[str]) -> None:

@@ -210,17 +210,14 @@ class SourceRows:
     def _check_ids(self, ids: Iterator[pa.Array]) -> None:
         """Refuse missing and repeated ids. Only where two hashes agree are the ids themselves compared."""
         pieces, missing = [], 0
-        compiled = False
         for spelt in ids:
-            # Of a long list the first piece is a full one.
-            compiled = compiled or len(spelt) == _IDS
-            pieces.append(hashes(spelt, compiled=compiled))
+            pieces.append(hashes(spelt))
             missing += missing_ids(spelt)
         ranked = np.sort(np.concatenate(pieces)) if pieces else np.zeros(0, dtype=np.int64)
         same = ranked[1:][ranked[1:] == ranked[:-1]]
         suspects: Counter[str] = Counter()
         for spelt in self._spelt_ids() if len(same) else ():
-            alike = np.isin(hashes(spelt, compiled=compiled), same)
+            alike = np.isin(hashes(spelt), same)
             suspects.update(map(str, texts(spelt.filter(pa.array(alike)))))
         suspects.pop("", None)
         repeated = sum(times - 1 for times in suspects.values())

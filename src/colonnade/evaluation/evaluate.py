@@ -147,14 +147,10 @@ class EvaluationTask:
 
     def run(self, federation: Federation) -> Evaluation:
         """Run it between all parties on the people held out, if some are; it is not what training opened."""
-        before, opened, tables = federation.asks, federation.opened, federation.tables
-        federation.asks = refuse_uninformative
-        federation.opened = lambda _run: None
-        federation.tables = {party: with_label_of(self.frame, table) for party, table in tables.items()}
-        try:
-            run: Run[Any] = federation.run(self.session, self.request, part="held-out")
-        finally:
-            federation.asks, federation.opened, federation.tables = before, opened, tables
+        tables = {party: with_label_of(self.frame, table) for party, table in federation.tables.items()}
+        hooks = replace(federation.hooks, asks=refuse_uninformative, opened=lambda _run: None)
+        evaluated = federation.with_hooks(hooks, tables)
+        run: Run[Any] = evaluated.run(self.session, self.request, part="held-out")
         reader = self.request.receiver if isinstance(self.request, ScoresSpec) else federation.group.owners[0]
         return self.read(run, run.result(reader))
 

@@ -114,9 +114,9 @@ def holdout_task(job: Job, result: TrainingResult, run: Run[Any], *, alignment: 
 
 
 def evaluate_trained(
-    job: Job, federation: Federation, result: TrainingResult | ColonnadeError, run: Run[Any]
+    job: Job, federation: Federation, result: TrainingResult | None, run: Run[Any]
 ) -> HeldOut:
-    if job.held_out is None or isinstance(result, ColonnadeError):
+    if job.held_out is None or result is None:
         return None
     try:
         return holdout_task(job, result, run, alignment=federation.alignment).run(federation)
@@ -134,9 +134,15 @@ async def evaluate_at_site(
     accountant: Accountant,
     asks: Callable[[Any, bool], None] | None,
 ) -> Evaluation | str:
-    """Or why there is none; what was trained is good either way. All members begin it or none does."""
-    result = result_at(job, run)
-    if result is None or isinstance(result, ColonnadeError):
+    """The evaluation as this member reads it, or why there is none; what was trained is good either way.
+
+    All members begin it or none does.
+    """
+    try:
+        result = result_at(job, run)
+    except ColonnadeError:
+        result = None
+    if result is None:
         return NOT_EVALUATED.format(reason="nothing was learnt.")
     try:
         task = holdout_task(job, result, run, alignment=job.alignment)

@@ -38,14 +38,19 @@ def finish_training(
     job: Job,
     run: Run[Any],
     place: Federation | Site,
-    result: TrainingResult | ColonnadeError | None,
+    result: TrainingResult | None,
     *,
+    failure: ColonnadeError | None = None,
     evaluation: HeldOut = None,
     watch: Watch | None = None,
 ) -> TrainedRun:
-    """Fit every model of a run, with what noise did to it unless `watch` skips that."""
+    """Fit every model of a run, with what noise did to it unless `watch` skips that.
+
+    `failure` is why nothing came of it, if nothing did; `evaluation` is how good it is on the people held out, or why
+    that is not known.
+    """
     watch = watch or Watch()
-    first = train_on(result, job, run, public=place.public, watch=watch)
+    first = train_on(result, job, run, failure=failure, public=place.public, watch=watch)
     skipped = watch.skipped
     found, threshold = decided(job, first, evaluation)
     more = []
@@ -63,7 +68,7 @@ def finish_training(
     return TrainedRun(
         job,
         run,
-        None if isinstance(result, ColonnadeError) else result,
+        result,
         (first, *more),
         tuple(filter(None, notes)),
         evaluated,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -38,9 +39,8 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 
 def check_plan(spec: Spec, group: Group, tables: Mapping[str, Table]) -> Plan | None:
-    """The plan of what is asked, or the `PlanError` that it would end in.
+    """The plan of what is asked, for as many people as the parties can have in common.
 
-    How many people the parties have in common shows only when they meet: the plan is for the most it can be.
     None where the ids must be equal and already their numbers are not, for which alignment has the words.
     """
     rows = {table.rows for table in tables.values()}
@@ -56,10 +56,7 @@ def check_budgets(
     datasets: Mapping[str, str],
     parts: Mapping[str, PartSpec] | None = None,
 ) -> None:
-    """Ask every owner's ledger whether it would admit the release; writes nothing.
-
-    The answer binds nobody: `charge` decides again when the run comes to it.
-    """
+    """Ask every owner's ledger whether it would admit the release; nothing is written, and `charge` decides again."""
     for owner in plan.group.owners:
         release = release_before(plan, owner, (parts or {}).get(owner))
         admit(ledger_state(ledgers[owner]), release, datasets[owner])
@@ -80,7 +77,6 @@ def release_before(plan: Plan, owner: str, part: PartSpec | None = None) -> Rele
 
 
 def by_party(tables: Iterable[Table]) -> dict[str, Table]:
-    """The tables of a federation by the parties that hold them, one each."""
     parties: dict[str, Table] = {}
     for table in tables if isinstance(tables, Iterable) else (tables,):
         if not isinstance(table, Table):
@@ -99,8 +95,8 @@ def by_party(tables: Iterable[Table]) -> dict[str, Table]:
 
 @dataclass(frozen=True)
 class RunFailure:
-    """Where a run stopped: its name, if the parties had agreed on one, the party that stopped it and why, if one
-    did, and the last step at which each party said anything.
+    """Where a run stopped: its name, if there was one by then, the party that stopped it and why, if one did, and the
+    last step at which each party said anything.
     """
 
     run: str
@@ -117,8 +113,6 @@ class RunTracker:
     errors: list[tuple[str, BaseException]] = field(default_factory=list)
 
     def follow(self, program: Program) -> Program:
-        """The same program, whose parties are watched."""
-
         async def followed(party: Party, *arguments: Any) -> Any:
             self.parties[party.name] = party
             try:
@@ -212,14 +206,30 @@ class Run(Generic[PlanT]):
         return {owner: results[owner].aligned for owner in self.plan.group.owners if owner in results}
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """What whoever starts runs has to do with them.
+
+    `asks` raises where a plan is not to be paid for: every party asks it before anything is charged. `begins` is told a
+    run's name right before its charge, and `opened` of a run as soon as its result is here. `logged` keeps a line for
+    each step.
+    """
+
+    progress: Callable[[str, int, int], None] = silent
+    asks: Callable[[Any, bool], None] | None = None
+    begins: Callable[[str], None] = lambda _run: None
+    opened: Callable[[Run[Any]], None] = lambda _run: None
+    logged: bool = False
+
+
 class Federation(NoRows):
     """Two or more organisations with columns about the same people, and a server that holds none.
 
     Parties see only their own table and talk only through their channels. Each charges its own ledger before anything
     leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to every observer, in a ledger
     that ends with this process. `public` says that every party declared its data public: only then may a study look at
-    everybody's rows in one place. What `asks` is set to raises where a plan is not to be paid for: every party asks it
-    before anything is charged. `held_out` is the share of people who are kept to judge models (docs/proofs/parts.md).
+    everybody's rows in one place. `held_out` is the share of people who are kept to judge models
+    (docs/proofs/parts.md).
 
     >>> from colonnade import Federation, PCA, Schema, Table
     >>> def declared(column, high):
@@ -251,6 +261,7 @@ class Federation(NoRows):
         public: bool = False,
         noise_seed: int | None = None,
         held_out: float | None = None,
+        hooks: Hooks = Hooks(),  # noqa: B008 # it is frozen
     ) -> None:
         self.tables = by_party(tables)
         active = [party for party, table in self.tables.items() if table.schema.label is not None]
@@ -279,15 +290,21 @@ class Federation(NoRows):
             )
         self.held_out = held_out
         self._cuts: dict[str, dict[str, Cut]] = {party: {} for party in self.tables}
-        self.progress: Callable[[str, int, int], None] = silent
-        self.asks: Callable[[Any, bool], None] | None = None
-        self.logged = False
-        # Told of a run as soon as its result is here, before anything that takes time.
-        self.opened: Callable[[Run[Any]], None] = lambda _run: None
-        self.begins: Callable[[str], None] = lambda _run: None
+        self.hooks = hooks
         self.runs: list[Run[Any]] = []
-        self.stopped: RunFailure | None = None
+        self._failures: list[RunFailure] = []
         self._noise_seed = noise_seed
+
+    def with_hooks(self, hooks: Hooks, tables: Mapping[str, Table] | None = None) -> Federation:
+        """The same federation, with the same ledgers and runs, for whoever has other things to do with its runs."""
+        other = copy.copy(self)
+        other.hooks, other.tables = hooks, dict(tables or self.tables)
+        return other
+
+    @property
+    def stopped(self) -> RunFailure | None:
+        """Where the last run stopped; None if it reached its end."""
+        return self._failures[-1] if self._failures else None
 
     def _ledgers(self, given: dict[str, Ledger], budget: tuple[float, float] | None) -> dict[str, Ledger]:
         without = [party for party in self.tables if party not in given]
@@ -347,11 +364,10 @@ class Federation(NoRows):
         """Run a protocol once between all parties: `session(party, table, spec)`.
 
         What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
-        so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`. With
-        `record` every member keeps what it saw. Beside each ledger that is a file the people of a run that `trains` are
-        remembered; where a share is held out, it is about that `part` of them. With a `checkpoint`, a folder, a run
-        that stopped goes on there and is charged once; what members keep in it to go on is as private as their data,
-        and deleted when the run ends.
+        so that nothing is charged in vain. With `record` every member keeps what it saw. Beside each ledger that is a
+        file the people of a run that `trains` are remembered; where a share is held out, it is about that `part` of
+        them. With a `checkpoint`, a folder, a run that stopped goes on there and is charged once; what members keep in
+        it to go on is as private as their data, and deleted when the run ends.
         """
         journals = {} if checkpoint is None else journals_in(checkpoint, self.group.members)
         parts = self.parts(part) if trains else {}
@@ -368,7 +384,7 @@ class Federation(NoRows):
             journal.forget()
         run = Run(outcome.results[self.group.server].plan, outcome)
         self.runs.append(run)
-        self.opened(run)
+        self.hooks.opened(run)
         return run
 
     def parts(self, part: PartName) -> dict[str, PartSpec]:
@@ -407,10 +423,8 @@ class Federation(NoRows):
         """Find the people that all parties have in common; each owner comes away with its aligned table.
 
         They are matched on a curve where the federation says nothing else; with `in_shares` as in a run of which the
-        server keeps a share.
-
-        Nothing is released and nothing is charged; every owner's ledger says that ids were compared. A later run
-        aligns again, in a fresh order.
+        server keeps a share. Nothing is released or charged; every owner's ledger says that ids were compared. A later
+        run aligns again, in a fresh order.
         """
         return self._run(alignment_session, self.alignment, in_shares)
 
@@ -423,7 +437,7 @@ class Federation(NoRows):
         parts: Mapping[str, PartSpec] | None = None,
         journals: Mapping[str, Journal] | None = None,
     ) -> Outcome:
-        journals = journals or {}
+        journals, hooks = journals or {}, self.hooks
         inputs = {
             member: PartyInputs(
                 ledger=ResumedLedger(self.ledgers[member])
@@ -432,18 +446,18 @@ class Federation(NoRows):
                 table=self.tables.get(member),
                 dataset=self.datasets.get(member, member),
                 shown_ids=self.shown_ids.get(member),
-                remembers=remembering(self.ledgers[member], self.datasets[member], then=self.begins)
+                remembers=remembering(self.ledgers[member], self.datasets[member], then=hooks.begins)
                 if trains and member in self.tables
                 else None,
                 part=(parts or {}).get(member),
                 randomness=self.randomness(member, journals.get(member)),
-                asks=self.asks if member in self.tables else None,
+                asks=hooks.asks if member in self.tables else None,
                 public=self.public,
             )
             for member in self.group.members
         }
         tracker = RunTracker()
-        self.stopped = None
+        self._failures.clear()
         try:
             return run_here(
                 tracker.follow(program),
@@ -452,12 +466,12 @@ class Federation(NoRows):
                 *agreed,
                 timeout=self.timeout,
                 record=record,
-                logged=self.logged,
-                progress=self.progress,
+                logged=hooks.logged,
+                progress=hooks.progress,
                 journals=journals,
             )
         except BaseException:
-            self.stopped = tracker.stopped()
+            self._failures.append(tracker.stopped())
             raise
 
     def randomness(self, member: str, journal: Journal | None = None) -> Randomness:
@@ -469,10 +483,7 @@ class Federation(NoRows):
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """One party of a run whose peers are elsewhere: its own ledger and the name of its data set, and nobody else's.
-
-    A server has neither.
-    """
+    """One party of a run whose peers are elsewhere: its ledger and the name of its data set; a server has neither."""
 
     ledgers: Mapping[str, Ledger]
     datasets: Mapping[str, str]

@@ -48,7 +48,6 @@ def make_folder(path: Path) -> None:
 
 
 def open_own(path: Path) -> TextIO:
-    """A file of a party's own that grows line by line, open for further ones."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, OWN), "a", encoding="utf-8")
 
 
@@ -84,18 +83,15 @@ def digest_of(facts: Mapping[str, Any]) -> str:
 
 
 def sealed_text(facts: Mapping[str, Any]) -> str:
-    """Facts with the number of their form and their digest, as the text of a file."""
     numbered = {**facts, "format": FORMAT}
     return json_text({**numbered, "digest": digest_of(numbered)})
 
 
 def write_sealed(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write facts of a party's own, with the number of their form and their digest."""
     write_whole(path, sealed_text(facts) + "\n", own=True)
 
 
 def is_sealed(facts: Mapping[str, Any]) -> bool:
-    """Whether facts have a digest, and are those that it is of."""
     return facts.get("digest") == digest_of(facts)
 
 

@@ -47,7 +47,6 @@ def requested_part(
 
 
 def kept_cut(ledger: Path, dataset: str) -> Cut | None:
-    """How a data set was cut, as it was kept beside a ledger; None if it never was."""
     path = _place(ledger, dataset)
     if not path.exists():
         return None
@@ -151,7 +150,6 @@ def keep_parts(folder: Path, parts: Mapping[str, Saves]) -> None:
 
 
 def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) -> None:
-    """For every party that is here, the list of the people that were trained on."""
     for party, table in aligned.items():
         make_folder(folder / PARTIES)
         people = TrainingMembership.of_table(table.table, SystemRandomness(), run=run)

@@ -109,21 +109,19 @@ def prefix_job_errors(job: Job) -> Iterator[None]:
         raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
-def result_for(job: Job, federation: Federation) -> TrainingResult | ColonnadeError:
-    """Run what a job asks for, charged to every party's ledger first; why there is no model of a run that ended."""
+def result_for(job: Job, federation: Federation) -> TrainingResult:
+    """Run what a job asks for, charged to every party's ledger first.
+
+    Where this raises and `federation.runs` has a run, that run ended, was paid for, and left no model.
+    """
     features = federation.features(job.task)
     if job.components is not None and job.components > features:
         raise JobError(
             f"{job.path}, components: found {job.components}, but the parties declare {features} features "
             "together. Ask for at most as many components."
         )
-    try:
-        with prefix_job_errors(job):
-            result = train_with(federation, job.method, job.spec)
-    except ColonnadeError as error:
-        if not federation.runs:
-            raise
-        return error
+    with prefix_job_errors(job):
+        result = train_with(federation, job.method, job.spec)
     if not federation.runs:
         raise JobError(
             f"{job.path}, method: {job.method!r}, as asked here, is a simulation on public data, with no run between "
@@ -132,32 +130,37 @@ def result_for(job: Job, federation: Federation) -> TrainingResult | ColonnadeEr
     return result
 
 
-def result_at(job: Job, run: Run[Any]) -> TrainingResult | ColonnadeError | None:
-    """What is known here of a run that ended, from what those came away with who are here; or why there is no model."""
-    try:
-        return protocol_of(job).model(job.spec, run.outcome.results)
-    except ColonnadeError as error:
-        return error
+def result_at(job: Job, run: Run[Any]) -> TrainingResult | None:
+    """What is known here of a run that ended, from what those came away with who are here."""
+    return protocol_of(job).model(job.spec, run.outcome.results)
 
 
 def train_on(
-    result: TrainingResult | ColonnadeError | None,
+    result: TrainingResult | None,
     job: ModelRequest,
     run: Run[Any] | None,
     *,
+    failure: ColonnadeError | None = None,
     public: bool = False,
     watch: Watch | None = None,
 ) -> Trained:
     """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
 
     Where every party declared its data public, figures are computed from rows. A model whose weights stay with their
-    parties is not put together otherwise: no guarantee covers showing them to anybody. `watch` may skip the estimate of
-    what noise did to the model.
+    parties is not put together otherwise: no guarantee covers showing them to anybody. `failure` is why nothing came of
+    the run, if nothing did. `watch` may skip the estimate of what noise did to the model.
     """
-    if result is None or isinstance(result, ColonnadeError):
-        return Trained({}, None, (), result)
+    if result is None:
+        return Trained({}, None, (), failure)
     if isinstance(result, TrainedModel) and result.split and not public:
-        return Trained(_shape_of(result), None, result.notes, None)
+        shape: dict[str, Any] = {
+            **_NO_COEFFICIENTS,
+            "split": True,
+            "paper": [str(figure) for figure in result.figures],
+        }
+        if isinstance(result, NetworkModel):
+            shape = {key: value for key, value in _network_facts(result).items() if key != "curve"}
+        return Trained(shape, None, result.notes, None)
     measured = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
@@ -174,12 +177,6 @@ def train_on(
         notes += (weights_text(model.class_weight_, counted=isinstance(model.class_weight, str)),)
     notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
     return Trained(model_facts(model, result, watch), measured, notes, None, model)
-
-
-def _shape_of(model: TrainedModel) -> dict[str, Any]:
-    if isinstance(model, NetworkModel):
-        return {key: value for key, value in _network_facts(model).items() if key != "curve"}
-    return {**_NO_COEFFICIENTS, "split": True, "paper": [str(figure) for figure in model.figures]}
 
 
 def keep_result(

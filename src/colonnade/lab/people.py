@@ -15,7 +15,7 @@ from colonnade.data.labels import Label
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import ArrayRows, Table
 from colonnade.errors import OnlyForPublicData
-from colonnade.federation.federation import Federation
+from colonnade.federation.federation import Federation, Hooks
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
 from colonnade.randomness import Randomness
@@ -159,8 +159,8 @@ def public_tables(
         alignment=job.alignment,
         timeout=job.timeout,
         public=True,
+        hooks=Hooks(progress),
     )
-    federation.progress = progress
     outcome = federation.align()
     return {party: outcome.results[party].table for party in federation.group.owners}
 

@@ -94,22 +94,18 @@ class Opening:
     origin: str
     anew: bool
 
-    def is_among(self, receipts: Iterable[Receipt]) -> bool:
-        """Whether this may be the ledger that a peer knows: one of its receipts is of it, or it has none.
-
-        A party may keep several ledgers, each for data of its own, and a receipt without an origin says nothing.
-        """
-        origins = {receipt.origin for receipt in receipts if receipt.party == self.party and receipt.origin}
-        return not origins or self.origin in origins
-
     def highest(self, receipts: Iterable[Receipt]) -> Receipt | None:
         """The receipt of this very ledger for its highest entry, of two for one entry the first; None without any."""
         own = [kept for kept in receipts if (kept.party, kept.origin) == (self.party, self.origin)]
         return max(own, key=lambda kept: kept.entry, default=None)
 
     def check(self, receipts: Iterable[Receipt], *, where: str, holder: str) -> None:
-        """Return if the ledger is one that the holder of these receipts knows, or was begun anew on purpose."""
-        if self.anew or self.is_among(receipts):
+        """Return if the ledger is one that the holder of these receipts knows, or was begun anew on purpose.
+
+        A party may keep several ledgers, each for data of its own, and a receipt without an origin says nothing.
+        """
+        origins = {receipt.origin for receipt in receipts if receipt.party == self.party and receipt.origin}
+        if self.anew or not origins or self.origin in origins:
             return
         raise LedgerReplaced(
             f"{where} is not the ledger of {self.party} that {holder} holds receipts of, and does not say that it was "
@@ -178,26 +174,10 @@ def charged_before(state: LedgerState, release: Release, text: str, *, fresh: bo
     return receipt
 
 
-def check_witness(receipt: Receipt, heads: Sequence[str], *, where: str) -> None:
-    """Return if a history is the one a receipt was given for; `heads[n]` is the hash of entry n."""
-    last = len(heads) - 1
-    if receipt.entry > last:
-        raise LedgerAltered(
-            f"{where}: a peer holds a receipt for entry {receipt.entry}, and the ledger ends at entry {last}, so "
-            f"entry {last + 1} and what followed were cut off. Restore the file from a copy; until then its "
-            "totals are too small."
-        )
-    if receipt.head != heads[receipt.entry]:
-        raise LedgerAltered(
-            f"{where}: entry {receipt.entry} is not the one that a peer holds a receipt for, so it or an entry "
-            "before it was written anew. Restore the file from a copy; until then its totals may be too small."
-        )
-
-
 def check_witnesses(
     opening: Opening, receipts: Sequence[Receipt], heads: Sequence[str], *, where: str
 ) -> int:
-    """Return how many receipts a history was given for, if none of them says otherwise.
+    """Return how many receipts a history was given for, if none of them says otherwise; `heads[n]` is entry n's hash.
 
     Receipts of another ledger of the party, before this one or beside it, say nothing about this history, but one of
     them must be of it, or it says that it was begun anew.
@@ -209,9 +189,19 @@ def check_witnesses(
                 "it. Pass only receipts of this party."
             )
     opening.check(receipts, where=where, holder="a peer")
-    own = [receipt for receipt in receipts if receipt.origin in ("", opening.origin)]
+    own, last = [receipt for receipt in receipts if receipt.origin in ("", opening.origin)], len(heads) - 1
     for receipt in own:
-        check_witness(receipt, heads, where=where)
+        if receipt.entry > last:
+            raise LedgerAltered(
+                f"{where}: a peer holds a receipt for entry {receipt.entry}, and the ledger ends at entry {last}, so "
+                f"entry {last + 1} and what followed were cut off. Restore the file from a copy; until then its "
+                "totals are too small."
+            )
+        if receipt.head != heads[receipt.entry]:
+            raise LedgerAltered(
+                f"{where}: entry {receipt.entry} is not the one that a peer holds a receipt for, so it or an entry "
+                "before it was written anew. Restore the file from a copy; until then its totals may be too small."
+            )
     return len(own)
 
 
@@ -247,7 +237,6 @@ def _admit(state: LedgerState, release: Release, account: Account, budget: Budge
 
 
 def _remedy(account: Account, budget: Budget) -> str:
-    """What to do where no ε helps."""
     if isinstance(named_observer(account.observer), Coalition):
         return (
             "Choose members of which fewer collude, or accept it by name: a budget of ε = inf for that unit and "

@@ -1,12 +1,9 @@
-"""Which line of a release bounds which account, what many events cost together.
-
-And how much a party is willing to lose.
-"""
+"""Which line of a release bounds which account, what many events cost together, and how much a party may lose."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -89,17 +86,6 @@ class Budget:
         return (self.account.unit != ANY) + (self.account.observer != ANY)
 
 
-def governing(budgets: Iterable[Budget], account: Account) -> tuple[Budget, ...]:
-    """The budgets that an account must keep: the closest matches, all of them.
-
-    Two can be equally close, (unit, "*") and ("*", observer). Neither is an exception to the other, so
-    both hold.
-    """
-    matching = [budget for budget in budgets if budget.matches(account)]
-    closest = max((budget.closeness for budget in matching), default=0)
-    return tuple(budget for budget in matching if budget.closeness == closest)
-
-
 def named_account(dataset: str, unit: str, observer: str) -> Account:
     """The account that a person names, in the one spelling the ledger uses."""
     if not isinstance(dataset, str) or not dataset or dataset == ANY:
@@ -162,7 +148,6 @@ class Bound:
 
     @property
     def unbounded(self) -> bool:
-        """Whether no line of the release says what the account lost."""
         return bool(self.reason)
 
 
@@ -175,10 +160,14 @@ def bound(release: Release, account: Account, delta: float) -> Bound:
         return Bound(named)
     unit, observer = parse_unit(account.unit), named_observer(account.observer)
     view = _View.of(release, observer)
-    if view.nothing or (isinstance(unit, PartOf | ColumnsOf) and _is_absent(release, unit.party)):
+    party = unit.party if isinstance(unit, PartOf | ColumnsOf) else None
+    if view.nothing or (party and release.owners is not None and party not in release.owners):
         return Bound(())
     requested = _Parts.of(unit, observer)
-    groups = [lines for lines in _by_account(release) if view.within(named_observer(lines[0].observer))]
+    by_account: dict[tuple[str, str], list[LedgerLine]] = {}
+    for line in release.lines:
+        by_account.setdefault((line.observer, line.unit), []).append(line)
+    groups = [lines for lines in by_account.values() if view.within(named_observer(lines[0].observer))]
     candidates = [_events(lines) for lines in groups if _contains(lines[0], unit, requested, release)]
     if requested is not None and view.colludes_within(requested):
         candidates += [
@@ -318,7 +307,7 @@ def _contains(line: LedgerLine, unit: Unit, requested: _Parts | None, release: R
     return stated is not None and requested.within(stated, release)
 
 
-def _events(lines: tuple[LedgerLine, ...]) -> tuple[Event, ...]:
+def _events(lines: Iterable[LedgerLine]) -> tuple[Event, ...]:
     return tuple(line.event for line in lines)
 
 
@@ -326,14 +315,3 @@ def _doubled(events: tuple[Event, ...]) -> tuple[Event, ...] | None:
     doubled = [replaced_from_zeroed(event) for event in events]
     known = tuple(event for event in doubled if event is not None)
     return known if len(known) == len(doubled) else None
-
-
-def _is_absent(release: Release, party: str) -> bool:
-    return release.owners is not None and party not in release.owners
-
-
-def _by_account(release: Release) -> Iterator[tuple[LedgerLine, ...]]:
-    grouped: dict[tuple[str, str], list[LedgerLine]] = {}
-    for line in release.lines:
-        grouped.setdefault((line.observer, line.unit), []).append(line)
-    return (tuple(lines) for lines in grouped.values())

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from colonnade.errors import (
     LedgerAltered,
@@ -44,13 +44,7 @@ class Entry:
         return canonical({"kind": self.kind, "time": self.time, "body": self.body})
 
     def to_data(self) -> dict[str, Any]:
-        return {
-            "seq": self.seq,
-            "kind": self.kind,
-            "time": self.time,
-            "body": dict(self.body),
-            "hash": self.hash,
-        }
+        return {**vars(self), "body": dict(self.body)}
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,6 @@ def canonical(data: object) -> str:
 
 
 def link(previous: str, text: bytes) -> str:
-    """The hash of an entry that follows the hash `previous`."""
     return hashlib.sha256(bytes.fromhex(previous) + text).hexdigest()
 
 
@@ -80,7 +73,6 @@ def write(seq: int, previous: str, *, kind: str, time: str, body: Mapping[str, A
 
 
 def now() -> str:
-    """The time of an entry that is written now: UTC, to the microsecond."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
 
 
@@ -163,7 +155,6 @@ class Page:
             )
 
     def append(self, entry: Entry) -> None:
-        """Add an entry; it counts once the transaction has ended."""
         values = (entry.seq, entry.text, entry.hash)
         self._connection.execute("INSERT INTO entries (seq, body, hash) VALUES (?, ?, ?)", values)
         # From here on an earlier version, which would count less than this entry says, refuses the file by its format.
@@ -207,24 +198,6 @@ _RETRY_SECONDS = 0.01
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
-class EntryStore(Protocol):
-    """A table of entries that transactions read and extend."""
-
-    @property
-    def where(self) -> str: ...
-
-    @property
-    def path(self) -> Path | None:
-        """The file it is in, if it is in one."""
-        ...
-
-    def reading(self) -> AbstractContextManager[Page]: ...
-
-    def writing(self) -> AbstractContextManager[Page]:
-        """The table to oneself; what is appended is durable when the block has ended without an error."""
-        ...
-
-
 class FileEntryStore:
     """A journal in a file, shared by any number of threads and processes.
 
@@ -233,16 +206,7 @@ class FileEntryStore:
     """
 
     def __init__(self, path: Path, *, patience: float) -> None:
-        self._path = path
-        self._patience = patience
-
-    @property
-    def where(self) -> str:
-        return str(self._path)
-
-    @property
-    def path(self) -> Path:
-        return self._path
+        self.path, self.where, self._patience = path, str(path), patience
 
     @classmethod
     def create(cls, path: Path, first: Entry, *, patience: float) -> FileEntryStore:
@@ -302,15 +266,12 @@ class FileEntryStore:
             page.check_pages(str(path))
             return journal
 
-    @contextmanager
-    def reading(self) -> Iterator[Page]:
-        with self._checked("BEGIN") as page:
-            yield page
+    def reading(self) -> AbstractContextManager[Page]:
+        return self._checked("BEGIN")
 
-    @contextmanager
-    def writing(self) -> Iterator[Page]:
-        with self._checked("BEGIN IMMEDIATE") as page:
-            yield page
+    def writing(self) -> AbstractContextManager[Page]:
+        """The table to oneself; what is appended is durable when the block has ended without an error."""
+        return self._checked("BEGIN IMMEDIATE")
 
     @contextmanager
     def _checked(self, begin: str) -> Iterator[Page]:
@@ -352,7 +313,7 @@ class FileEntryStore:
         with _translated(self.where):
             # mode=rw: a path that vanished must not come back as an empty ledger.
             connection = sqlite3.connect(
-                f"{self._path.absolute().as_uri()}?mode=rw",
+                f"{self.path.absolute().as_uri()}?mode=rw",
                 uri=True,
                 # SQLite waits deaf to Ctrl-C, so it waits a little and `_begin` asks again.
                 timeout=min(self._patience, _RETRY_SECONDS),
@@ -378,15 +339,16 @@ class MemoryEntryStore:
         with _transaction(self._connection, "BEGIN"):
             lay_out(self._connection, first)
 
-    @contextmanager
-    def reading(self) -> Iterator[Page]:
-        with self.writing() as page:
-            yield page
+    def reading(self) -> AbstractContextManager[Page]:
+        return self.writing()
 
     @contextmanager
     def writing(self) -> Iterator[Page]:
         with self._lock, _translated(self.where), _transaction(self._connection, "BEGIN IMMEDIATE"):
             yield Page(self._connection)
+
+
+EntryStore = FileEntryStore | MemoryEntryStore
 
 
 def _configure(connection: sqlite3.Connection) -> None:

@@ -45,13 +45,11 @@ class Exported:
         return self.entries[-1].hash
 
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
-        """The peers' receipts that the ledger keeps, or those of one peer."""
         kept = [Receipt.from_data(entry.body) for entry in self.entries if entry.kind == "receipt"]
         return tuple(dict.fromkeys(receipt for receipt in kept if party in (None, receipt.party)))
 
 
 def export(ledger: Ledger, key: SigningKey | None = None) -> str:
-    """The text of an export, signed with `key` if one is given."""
     entries = ledger.entries()
     data: dict[str, Any] = {
         "format": FORMAT,
@@ -97,7 +95,6 @@ def read_export(
 
 
 def load_export(path: Path, *, signer: bytes | None = None, receipts: Iterable[Receipt] = ()) -> Exported:
-    """The ledger in a file that `export` made the text of."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

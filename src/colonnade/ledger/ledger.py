@@ -1,4 +1,4 @@
-"""Each party's own record of what has left its house: refuse before, record, never forget."""
+"""Each party's own record of what has left its organisation: refuse before, record, never forget."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ from colonnade.privacy.observers import ColumnsOf, Reader, named_observer, parse
 KEY_BYTES = 32
 PartName = Literal["training", "held-out"]
 PARTS: tuple[PartName, ...] = ("training", "held-out")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
+_READER = Reader().name
+_TEXTS = ("id", "run", "plan", "what", "receiver")
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Part:
     name: PartName
 
     def __post_init__(self) -> None:
-        if not isinstance(self.cut, str) or not _DIGEST.fullmatch(self.cut):
+        if not isinstance(self.cut, str) or not DIGEST.fullmatch(self.cut):
             raise ValueError("a cut is named by a SHA-256 digest in 64 hexadecimal digits")
         if self.name not in PARTS:
             raise ValueError(f"a part is one of {', '.join(PARTS)}; found {self.name!r}")
@@ -41,7 +43,6 @@ class Part:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Part:
-        """The part that `to_data` wrote."""
         return cls(data["cut"], data["name"])
 
 
@@ -81,7 +82,6 @@ class Cut:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Cut:
-        """The cut that `to_data` wrote."""
         return cls(bytes.fromhex(data["key"]), data["share"], data["rules"])
 
 
@@ -96,16 +96,12 @@ def counted_part(part: Part | None, cut: str, unit: str) -> str:
     return part.name
 
 
-_HASH = re.compile(r"[0-9a-f]{64}")
-_READER = Reader().name
-
-
 @dataclass(frozen=True)
 class LedgerLine:
     """What one release is to one observer, for one unit of protection.
 
-    The names are those of `colonnade.privacy.observers` and `colonnade.privacy.observers` in their one
-    spelling: two spellings of one observer would be two totals, each of them too small.
+    The names are those of `colonnade.privacy.observers` in their one spelling: two spellings of one observer would be
+    two totals, each of them too small.
     """
 
     observer: str
@@ -180,7 +176,7 @@ class Release:
     part: Part | None = None
 
     def __post_init__(self) -> None:
-        for name in ("id", "run", "plan", "what", "receiver"):
+        for name in _TEXTS:
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise ValueError(f"a release has a {name}: text that is not empty")
         if not isinstance(self.lines, tuple) or not all(isinstance(line, LedgerLine) for line in self.lines):
@@ -210,11 +206,7 @@ class Release:
 
     def to_data(self) -> dict[str, Any]:
         return {
-            "id": self.id,
-            "run": self.run,
-            "plan": self.plan,
-            "what": self.what,
-            "receiver": self.receiver,
+            **{name: getattr(self, name) for name in _TEXTS},
             "lines": [
                 {"observer": line.observer, "unit": line.unit, "event": event_to_data(line.event)}
                 for line in self.lines
@@ -243,40 +235,31 @@ class Release:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Release:
-        """The release that `to_data` wrote."""
-        lines = tuple(
+        lines = (
             LedgerLine(line["observer"], line["unit"], event_from_data(line["event"]))
             for line in data["lines"]
         )
+        roles: dict[str, Any] = {}
+        if "owners" in data:
+            coalitions = (
+                CoalitionBound(item["owners"], event_from_data(item["event"])) for item in data["coalitions"]
+            )
+            roles = {
+                **{name: tuple(map(str, data[name])) for name in ("owners", "shown_to", "share_holders")},
+                "threshold": data["threshold"],
+                "coalitions": tuple(coalitions),
+                "published": data["published"],
+                "server": str(data["server"]),
+                "noise_from": tuple(map(str, data.get("noise_from", ()))),
+            }
         return cls(
-            id=data["id"],
-            run=data["run"],
-            plan=data["plan"],
-            what=data["what"],
-            receiver=data["receiver"],
-            lines=lines,
+            **{name: data[name] for name in _TEXTS},
+            lines=tuple(lines),
             reproducible=data["reproducible"],
             exact=data.get("exact", 0),
             part=Part.from_data(data["part"]) if "part" in data else None,
-            **_roles(data),
+            **roles,
         )
-
-
-def _roles(data: Mapping[str, Any]) -> dict[str, Any]:
-    if "owners" not in data:
-        return {}
-    return {
-        "owners": tuple(str(name) for name in data["owners"]),
-        "shown_to": tuple(str(name) for name in data["shown_to"]),
-        "share_holders": tuple(str(name) for name in data["share_holders"]),
-        "threshold": data["threshold"],
-        "coalitions": tuple(
-            CoalitionBound(item["owners"], event_from_data(item["event"])) for item in data["coalitions"]
-        ),
-        "published": data["published"],
-        "server": str(data["server"]),
-        "noise_from": tuple(str(name) for name in data.get("noise_from", ())),
-    }
 
 
 @dataclass(frozen=True)
@@ -298,9 +281,9 @@ class Receipt:
             raise ValueError("a receipt names a party")
         if not isinstance(self.entry, int) or isinstance(self.entry, bool) or self.entry < 1:
             raise ValueError(f"a receipt names an entry, counted from 1; found {self.entry!r}")
-        if not isinstance(self.head, str) or not _HASH.fullmatch(self.head):
+        if not isinstance(self.head, str) or not DIGEST.fullmatch(self.head):
             raise ValueError("a receipt's head is a SHA-256 digest in 64 hexadecimal digits")
-        if not isinstance(self.origin, str) or (self.origin and not _HASH.fullmatch(self.origin)):
+        if not isinstance(self.origin, str) or (self.origin and not DIGEST.fullmatch(self.origin)):
             raise ValueError("a receipt's origin is a SHA-256 digest in 64 hexadecimal digits, or empty")
 
     def contradicts(self, other: Receipt) -> bool:
@@ -317,5 +300,4 @@ class Receipt:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Receipt:
-        """The receipt that `to_data` wrote."""
         return cls(party=data["party"], entry=data["entry"], head=data["head"], origin=data["origin"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 from colonnade.errors import ColonnadeError, LedgerAltered
-from colonnade.ledger.bounds import Account, Bound, Budget, bound, epsilon_of, governing
+from colonnade.ledger.bounds import Account, Bound, Budget, bound, epsilon_of
 from colonnade.ledger.entry_store import GENESIS, Entry, canonical
-from colonnade.ledger.release import Receipt, Release, counted_part
+from colonnade.ledger.release import DIGEST, Receipt, Release, counted_part
 from colonnade.markup import html_table
 from colonnade.privacy.events import Event, Gaussian
 from colonnade.privacy.guarantee import delta_text, epsilon_text
@@ -49,11 +48,7 @@ class Comparison:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, time: str) -> Comparison:
-        """The comparison that `to_data` wrote into an entry of this time."""
         return cls(data["dataset"], tuple(data["partners"]), data["run"], time, data.get("through", ""))
-
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class Decision:
     def __post_init__(self) -> None:
         if not self.by or not self.job or not self.party:
             raise ValueError("a decision names a party, a job and a person")
-        if not _DIGEST.fullmatch(self.request):
+        if not DIGEST.fullmatch(self.request):
             raise ValueError("a decision names what was asked by a SHA-256 digest in 64 hexadecimal digits")
         if not isinstance(self.approved, bool):
             raise ValueError("a decision is yes or no")
@@ -107,16 +102,10 @@ class Decision:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, time: str = "") -> Decision:
-        """The decision that `to_data` wrote into an entry of this time."""
+        texts = ("job", "request", "what", "by", "approved", "party", "because")
         return cls(
-            job=data["job"],
-            request=data["request"],
-            what=data["what"],
+            **{name: data[name] for name in texts},
             costs=tuple((str(who), str(unit), float(epsilon)) for who, unit, epsilon in data["costs"]),
-            by=data["by"],
-            approved=data["approved"],
-            party=data["party"],
-            because=data["because"],
             signature=tuple(sorted((str(key), str(value)) for key, value in data["signature"].items())),
             time=time,
         )
@@ -161,11 +150,6 @@ class Spent:
     entries: int = 0
     seeded: int = 0
     because: str = ""
-
-    @property
-    def reproducible(self) -> bool:
-        """Whether any of the releases had noise from a seed."""
-        return self.seeded > 0
 
     def take(self, release: Release, shown: Bound, part: str = "") -> None:
         """Count one more release, which is this to the account, in a part or in all; nothing if it adds nothing."""
@@ -252,7 +236,15 @@ class LedgerState:
                 budget = budget_from_data(body)
                 self.budgets[budget.account] = budget
             case "charge":
-                self._charge(body, Receipt(self.party, entry.seq, entry.hash, self.origin))
+                release = Release.from_data(body["release"])
+                if release.id in self.charged:
+                    raise ValueError(f"release {release.id!r} is charged twice")
+                self.named.update(accounts(release, body["dataset"]))
+                self.released.setdefault(body["dataset"], []).append(release)
+                if release.exact:
+                    self.exact[body["dataset"], release.receiver] += release.exact
+                receipt = Receipt(self.party, entry.seq, entry.hash, self.origin)
+                self.charged[release.id] = (canonical(body), receipt)
             case "receipt":
                 self.receipts[Receipt.from_data(body)] = None
             case "compared":
@@ -262,19 +254,14 @@ class LedgerState:
             case _:
                 raise ValueError(f"of unknown kind {entry.kind!r}")
 
-    def _charge(self, body: Any, receipt: Receipt) -> None:
-        release = Release.from_data(body["release"])
-        if release.id in self.charged:
-            raise ValueError(f"release {release.id!r} is charged twice")
-        self.named.update(accounts(release, body["dataset"]))
-        self.released.setdefault(body["dataset"], []).append(release)
-        if release.exact:
-            self.exact[body["dataset"], release.receiver] += release.exact
-        self.charged[release.id] = (canonical(body), receipt)
-
     def governing(self, account: Account) -> tuple[Budget, ...]:
-        """The budgets that the account must keep, none if nobody declared one."""
-        return governing(self.budgets.values(), account)
+        """The budgets that an account must keep: the closest matches, all of them.
+
+        Two can be equally close, (unit, "*") and ("*", observer). Neither is an exception to the other, so both hold.
+        """
+        matching = [budget for budget in self.budgets.values() if budget.matches(account)]
+        closest = max((budget.closeness for budget in matching), default=0)
+        return tuple(budget for budget in matching if budget.closeness == closest)
 
     def lost(self, account: Account, delta: float) -> Spent:
         """All that the account's observer has learned, release by release: what bounds it there, in sum.
@@ -323,20 +310,18 @@ class LedgerState:
             budget_epsilon=budget.epsilon,
             left=left(budget.epsilon, epsilon),
             entries=spent.entries,
-            reproducible=spent.reproducible,
+            reproducible=spent.seeded > 0,
             because=spent.because,
             part=spent.worst_part(budget.delta),
             otherwise=spent.otherwise,
         )
 
     def totals(self) -> tuple[Total, ...]:
-        """The totals of all known accounts, in order of name."""
         totals = (self.total(account) for account in self.known())
         return tuple(total for total in totals if total is not None)
 
 
 def accounts(release: Release, dataset: str) -> tuple[Account, ...]:
-    """The accounts that the lines of a release name, each once, in the order of its lines."""
     return tuple(dict.fromkeys(Account(dataset, line.unit, line.observer) for line in release.lines))
 
 
@@ -353,7 +338,6 @@ def budget_to_data(budget: Budget) -> dict[str, Any]:
 
 
 def budget_from_data(data: Any) -> Budget:
-    """The budget that `budget_to_data` wrote."""
     account = Account(data["dataset"], data["unit"], data["observer"])
     epsilon = math.inf if data["epsilon"] == "inf" else data["epsilon"]
     return Budget(account, epsilon=epsilon, delta=data["delta"])

@@ -329,7 +329,7 @@ def settle(
 
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
-    spec, work = TrainingSpec(task, epsilon, delta=delta), Work(federation.progress, 1)
+    spec, work = TrainingSpec(task, epsilon, delta=delta), Work(federation.hooks.progress, 1)
     rows = people_of(federation)
     chosen = default_for(spec, federation.group, schemas_of(federation), rows=rows, remaining=work.remaining)
     work.end()

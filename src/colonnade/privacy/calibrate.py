@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 
 from colonnade.errors import NoNoiseFits, PrivacyError
 from colonnade.privacy.events import COARSE_BITS, Event, PoissonBinomial, Repeated, contains_sampling, itemise
@@ -33,26 +35,19 @@ def binomial_tail(trials: int, rate: Fraction, above: int) -> float:
 
 def batch_capacity(rows: int, rate: Fraction, *, steps: int, overflow: float) -> int:
     """The least size that, but for a probability of `overflow`, none of `steps` Poisson batches exceeds."""
-    return _least(rows, lambda size: steps * binomial_tail(rows, rate, size) <= overflow)
+    return bisect_left(
+        range(rows), True, key=lambda size: steps * binomial_tail(rows, rate, size) <= overflow
+    )
 
 
 def most_uses(steps: int, rate: Fraction, *, overflow: float) -> int:
     """How often one record is drawn in `steps` Poisson batches, but for a probability of `overflow`."""
-    return _least(steps, lambda uses: binomial_tail(steps, rate, uses) <= overflow)
+    return bisect_left(range(steps), True, key=lambda uses: binomial_tail(steps, rate, uses) <= overflow)
 
 
 def as_draws(probability: float, bits: int = COARSE_BITS) -> int:
     """A total-variation distance as that many draws of a sampler within 2^−bits of its law, rounded up."""
     return math.ceil(Fraction(probability) * (1 << bits))
-
-
-def _least(high: int, holds: Callable[[int], bool]) -> int:
-    """The least number in [0, high] that holds; it holds at `high` and, once it does, from there on."""
-    low = -1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 _LEAST_EXPONENT, _GREATEST_EXPONENT = -12, 60
@@ -80,11 +75,10 @@ def calibrate(
         return _first_within(
             lambda rank: cost(family(value(rank))),
             epsilon,
-            low=_LEAST_EXPONENT * per_decade,
-            high=_GREATEST_EXPONENT * per_decade,
-            start=start,
-            stride=stride,
-            position=lambda rank: math.log(value(rank)),
+            (_LEAST_EXPONENT * per_decade, _GREATEST_EXPONENT * per_decade),
+            start,
+            stride,
+            lambda rank: math.log(value(rank)),
         )
 
     start, stride = 0, per_decade
@@ -121,19 +115,15 @@ def calibrate_poisson_binomial(
         rank = _first_within(
             lambda rank: _epsilon(Repeated(event(rank), times), delta),
             epsilon,
-            low=1 - grid // 2,
-            high=-1,
-            start=1 - grid // 2,
-            stride=grid // 4,
-            position=lambda rank: -math.log(-rank),
+            (1 - grid // 2, -1),
+            1 - grid // 2,
+            grid // 4,
+            lambda rank: -math.log(-rank),
         )
         if rank is None:
             continue
         candidate = event(rank)
-        if (
-            best is None
-            or candidate.trials * Fraction(candidate.beta) ** 2 > best.trials * Fraction(best.beta) ** 2
-        ):
+        if best is None or count * Fraction(candidate.beta) ** 2 > best.trials * Fraction(best.beta) ** 2:
             best = candidate
     if best is None:
         raise NoNoiseFits(
@@ -159,24 +149,18 @@ def _epsilon(event: Event, delta: float) -> float:
 def _first_within(
     cost: Callable[[int], float],
     target: float,
-    *,
-    low: int,
-    high: int,
+    ends: tuple[int, int],
     start: int,
     stride: int,
     position: Callable[[int], float],
 ) -> int | None:
-    """The least rank in [low, high] whose cost, which does not rise with the rank, is at most the target.
+    """The least rank between the ends whose cost, which does not rise with the rank, is at most the target.
 
     Strides that double find a bracket; inside it the guess is where log cost, as a straight line over `position`,
     meets the target, and a plain bisection whenever such a guess left most of the bracket standing.
     """
-    costs = {start: cost(start)}
-
-    def at(rank: int) -> float:
-        if rank not in costs:
-            costs[rank] = cost(rank)
-        return costs[rank]
+    low, high = ends
+    at = cache(cost)
 
     above, within = start, start  # `above` will cost more than the target, `within` at most the target
     if at(start) <= target:
@@ -193,7 +177,7 @@ def _first_within(
     while within - above > 1:
         guess = (above + within) // 2
         if not bisect:
-            guess = _interpolated(above, within, at(above), at(within), target, position=position)
+            guess = _interpolated(above, within, at(above), at(within), target, position)
         length = within - above
         if at(guess) <= target:
             within = guess
@@ -209,18 +193,10 @@ def _interpolated(
     above_cost: float,
     within_cost: float,
     target: float,
-    *,
     position: Callable[[int], float],
 ) -> int:
     if math.isinf(above_cost) or within_cost <= 0:
         return (above + within) // 2
     share = (math.log(above_cost) - math.log(target)) / (math.log(above_cost) - math.log(within_cost))
     goal = position(above) + share * (position(within) - position(above))
-    low, high = above + 1, within - 1
-    while low < high:
-        middle = (low + high) // 2
-        if position(middle) < goal:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return above + 1 + bisect_left(range(above + 1, within - 1), goal, key=position)

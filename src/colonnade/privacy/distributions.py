@@ -109,22 +109,14 @@ def poisson_binomial_renyi(event: PoissonBinomial, order: float) -> float:
     """
     high, low = probabilities(event)
     if event.changed > 1:
-        return event.changed * event.trials * _coin_renyi(high, low, order)
+        # D_α of a coin with parameter `high` from one with parameter `low` = 1 − high, for each of them.
+        ratio = math.log(high) - math.log(low)
+        coin = ratio + math.log(high + low * (low / high) ** (2 * order - 2)) / (order - 1)
+        return event.changed * event.trials * coin
     return math.fsum(
         count * _largest_renyi(contributors, trials, high, low, order)
         for contributors, trials, count in groups(event)
     )
-
-
-def homogeneous_renyi(contributors: int, trials: int, beta: float, order: float) -> float:
-    """D_α of Bin(Mb, ½ + β) and Bin((M − 1)b, ½ + β) + Bin(b, ½ − β), at any real order and for any length."""
-    high, low = 0.5 + beta, 0.5 - beta
-    total = contributors * trials
-    others, own = _log_binomial(total - trials, high), _log_binomial(trials, low)
-    spread = np.full((total + 1, trials + 1), -np.inf)
-    for ones in range(trials + 1):
-        spread[ones : ones + len(others), ones] = others + own[ones]
-    return float(log_sum(order * _log_binomial(total, high) + (1 - order) * log_sum(spread))) / (order - 1)
 
 
 def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
@@ -178,22 +170,6 @@ def _binomials(total: int, one: float, zero: float) -> list[NDArray[np.float64]]
     for _ in range(total):
         laws.append(np.convolve(laws[-1], (zero, one)))
     return laws
-
-
-def _log_binomial(total: int, probability: float) -> NDArray[np.float64]:
-    counts = np.arange(total + 1)
-    ways = np.array([math.log(math.comb(total, count)) for count in range(total + 1)])
-    result: NDArray[np.float64] = (
-        ways + counts * math.log(probability) + (total - counts) * math.log1p(-probability)
-    )
-    return result
-
-
-def _coin_renyi(high: float, low: float, order: float) -> float:
-    """D_α of a coin with parameter `high` from one with parameter `low` = 1 − high."""
-    return (
-        math.log(high) - math.log(low) + math.log(high + low * (low / high) ** (2 * order - 2)) / (order - 1)
-    )
 
 
 def probabilities(event: PoissonBinomial) -> tuple[float, float]:

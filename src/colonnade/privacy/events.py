@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -135,10 +135,8 @@ class MatrixChange:
     fourth_l1: Number
 
     def __post_init__(self) -> None:
-        not_negative(self.frobenius, "frobenius")
-        not_negative(self.weighted_l1, "weighted_l1")
-        not_negative(self.fourth, "fourth")
-        not_negative(self.fourth_l1, "fourth_l1")
+        for norm in dataclasses.fields(self):
+            not_negative(getattr(self, norm.name), norm.name)
 
 
 @dataclass(frozen=True)
@@ -217,13 +215,10 @@ class PerStep:
     @cached_property
     def sum_of_squares(self) -> float:
         """Σ Δ_t² over the steps."""
-        squares = {id(sensitivity): float(sensitivity) ** 2 for sensitivity in _distinct(self.sensitivities)}
+        # Each object once: by identity, which is quicker than by value and loses nothing.
+        distinct = {id(sensitivity): sensitivity for sensitivity in self.sensitivities}
+        squares = {key: float(sensitivity) ** 2 for key, sensitivity in distinct.items()}
         return math.fsum(squares[id(sensitivity)] for sensitivity in self.sensitivities)
-
-
-def _distinct(numbers: tuple[Number, ...]) -> Iterable[Number]:
-    """Each object of a tuple once: by identity, which is quicker than by value and loses nothing."""
-    return {id(number): number for number in numbers}.values()
 
 
 AdditiveNoise: TypeAlias = Gaussian | DiscreteGaussian | Laplace | DiscreteLaplace | Skellam | MatrixSkellam

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,7 +23,10 @@ def check_party_name(name: str) -> str:
 
 
 class Observer(Protocol):
-    """Who looks: a stable name for ledgers, words for people, and the noise parts it knows."""
+    """Who looks: a stable name for ledgers, words for people.
+
+    `knows_batches` says whether it may know who takes part in a step, so that sampling hides nothing from it.
+    """
 
     @property
     def name(self) -> str: ...
@@ -32,53 +35,25 @@ class Observer(Protocol):
     def sentence(self) -> str: ...
 
     @property
-    def knows_batches(self) -> bool:
-        """Whether this observer may know who takes part in a step, so that sampling hides nothing."""
-        ...
-
-    def parts_known(self, owners: Collection[str]) -> int:
-        """How many of the parts dealt by these owners this observer knows."""
-        ...
+    def knows_batches(self) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Server:
     """The server: coordinates, holds no data, adds no noise."""
 
-    @property
-    def name(self) -> str:
-        return SERVER_NAME
-
-    @property
-    def sentence(self) -> str:
-        return "The server"
-
-    @property
-    def knows_batches(self) -> bool:
-        return False
-
-    def parts_known(self, owners: Collection[str]) -> int:
-        return 0
+    name = SERVER_NAME
+    sentence = "The server"
+    knows_batches = False
 
 
 @dataclass(frozen=True)
 class Reader:
     """Whoever reads the released model and took no part."""
 
-    @property
-    def name(self) -> str:
-        return "reader"
-
-    @property
-    def sentence(self) -> str:
-        return "A reader of the released model"
-
-    @property
-    def knows_batches(self) -> bool:
-        return False
-
-    def parts_known(self, owners: Collection[str]) -> int:
-        return 0
+    name = "reader"
+    sentence = "A reader of the released model"
+    knows_batches = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +61,7 @@ class PartyView:
     """One party, which knows its own columns, its own noise part and the batches."""
 
     party: str
+    knows_batches = True
 
     def __post_init__(self) -> None:
         check_party_name(self.party)
@@ -98,19 +74,13 @@ class PartyView:
     def sentence(self) -> str:
         return f"Party {self.party}"
 
-    @property
-    def knows_batches(self) -> bool:
-        return True
-
-    def parts_known(self, owners: Collection[str]) -> int:
-        return int(self.party in owners)
-
 
 @dataclass(frozen=True)
 class Coalition:
     """Several nodes that pool what they see; the server may be one of them."""
 
     members: tuple[str, ...]
+    knows_batches = True
 
     def __post_init__(self) -> None:
         for member in self.members:
@@ -130,14 +100,7 @@ class Coalition:
     @property
     def sentence(self) -> str:
         names = ["the server" if member == SERVER_NAME else member for member in self.members]
-        return "The coalition of " + ", ".join(names[:-1]) + " and " + names[-1]
-
-    @property
-    def knows_batches(self) -> bool:
-        return True
-
-    def parts_known(self, owners: Collection[str]) -> int:
-        return len(set(self.members) & set(owners))
+        return f"The coalition of {joined(names)}"
 
 
 @dataclass(frozen=True)
@@ -149,6 +112,7 @@ class Colluding:
     """
 
     owners: int
+    knows_batches = True
 
     def __post_init__(self) -> None:
         if self.owners < 2:
@@ -163,13 +127,6 @@ class Colluding:
     @property
     def sentence(self) -> str:
         return f"Any coalition of {self.owners} owners"
-
-    @property
-    def knows_batches(self) -> bool:
-        return True
-
-    def parts_known(self, owners: Collection[str]) -> int:
-        return min(self.owners, len(owners))
 
 
 def members_of(observer: Observer) -> frozenset[str]:
@@ -222,26 +179,16 @@ class Unit(Protocol):
 class ZeroOut:
     """One record is there, or its row is the zero row. The number of rows is public."""
 
-    @property
-    def name(self) -> str:
-        return "record"
-
-    @property
-    def sentence(self) -> str:
-        return "any one record (zeroed out or not)"
+    name = "record"
+    sentence = "any one record (zeroed out or not)"
 
 
 @dataclass(frozen=True)
 class Replace:
     """One record is replaced by any other."""
 
-    @property
-    def name(self) -> str:
-        return "record-replaced"
-
-    @property
-    def sentence(self) -> str:
-        return "any one record (replaced by any other)"
+    name = "record-replaced"
+    sentence = "any one record (replaced by any other)"
 
 
 @dataclass(frozen=True)
@@ -253,18 +200,12 @@ class OthersPart:
     """
 
     party: str = field(default="", compare=False)
+    name = "others-part"
+    sentence = "the other parties' part of any one record (replaced by any other)"
 
     def __post_init__(self) -> None:
         if self.party:
             check_party_name(self.party)
-
-    @property
-    def name(self) -> str:
-        return "others-part"
-
-    @property
-    def sentence(self) -> str:
-        return "the other parties' part of any one record (replaced by any other)"
 
 
 @dataclass(frozen=True)
@@ -308,14 +249,13 @@ REPLACE = Replace()
 
 
 def parse_unit(name: str) -> Unit:
+    plain: dict[str, Unit] = {unit.name: unit for unit in (ZERO_OUT, REPLACE, OthersPart())}
     kind, colon, party = name.partition(":")
-    if not colon:
-        plain: dict[str, Unit] = {"record": ZERO_OUT, "record-replaced": REPLACE, "others-part": OthersPart()}
-        if kind in plain:
-            return plain[kind]
-    elif kind == "own-part":
+    if name in plain:
+        return plain[name]
+    if colon and kind == "own-part":
         return PartOf(party)
-    elif kind == "columns":
+    if colon and kind == "columns":
         return ColumnsOf(party)
     raise ValueError(
         f"no unit is called {name!r}: use record, record-replaced, others-part, own-part:<party> or columns:<party>"
@@ -334,8 +274,7 @@ def observer_text(name: str) -> str:
     if not colon:
         return {"server": "the server", "reader": "a reader of the model"}.get(name, name)
     if kind == "coalition":
-        members = ["the server" if member == "server" else member for member in rest.split("+")]
-        return f"{joined(members)} together"
+        return f"{joined(['the server' if member == SERVER_NAME else member for member in rest.split('+')])} together"
     return rest
 
 

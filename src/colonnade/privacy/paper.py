@@ -255,19 +255,6 @@ def sample_factor(contributors: int, order: float) -> PaperFigure:
     )
 
 
-def sample_renyi(
-    order: float, *, contributors: int, trials: int, beta: float, coordinates: int, constant: float = 1.0
-) -> PaperFigure:
-    """Theorem 6.2: C₀·P·b·β²·S_M(α)/M for one record in one release."""
-    factor = sample_factor(contributors, order).value
-    return PaperFigure(
-        constant * coordinates * trials * beta**2 * factor / contributors,
-        f"Theorem 6.2 of PBM-VFL with C₀ = {constant:g}, Rényi divergence for sample privacy",
-        "With C₀ = 1 it can lie below the exact divergence, and later releases depend on the record through the "
-        "trained networks, which it does not count.",
-    )
-
-
 def local_variance(*, contributors: int, trials: int, beta: float) -> PaperFigure:
     """σ_G² = 2M/(bβ²), the Gaussian noise of the baseline said to give the same privacy."""
     return PaperFigure(

@@ -83,11 +83,11 @@ async def _align(party: Party, table: Table, how: Alignment, *, offered: bool) -
         party.dataset, partners, run=party.run, through=party.group.server if through else ""
     )
     if how in ("auto", "equal"):
-        aligned = await _align_equal(party, table, must=how == "equal")
-        if aligned is not None:
+        digest = await _compare(party, table, explain=how == "equal")
+        if digest is not None:
             if offered:
                 await server_intersection.no_matching(party)
-            return aligned
+            return AlignedTable(table, table.rows, digest)
     if through:
         return await _align_through_server(party, table)
     if offered:
@@ -218,11 +218,6 @@ async def _same_id_rules(party: Party, table: Table, accepts: bool | None) -> bo
                 "case, unicode). Write the same [id] rules into both schemas."
             )
     return bool(accepts) and all(message.fields.get("server") is True for message in said.values())
-
-
-async def _align_equal(party: Party, table: Table, *, must: bool) -> AlignedTable | None:
-    digest = await _compare(party, table, explain=must)
-    return None if digest is None else AlignedTable(table, table.rows, digest)
 
 
 async def _compare(party: Party, table: Table, *, explain: bool = False) -> bytes | None:

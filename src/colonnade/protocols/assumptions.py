@@ -1,12 +1,10 @@
 """What a guarantee of a moment release rests on, in words that follow "provided".
 
 The noise of some dealers may be known, of t unless a group says otherwise, and t computing parties' shares, whoever
-they are: an
-owner need not keep shares, and a computing party need not own columns. A node that is both counts as both. Where what
-is dealt
-is checked, up to t members may also deviate from the protocol; where nothing is, everybody is assumed to run it. One
-that deals no noise takes its part away: where an observer's sentence cannot do without that part, it says what ε is
-then.
+they are: an owner need not keep shares, and a computing party need not own columns. A node that is both counts as both.
+Where what is dealt is checked, up to t members may also deviate from the protocol; where nothing is, everybody is
+assumed to run it. One that deals no noise takes its part away: where an observer's sentence cannot do without that
+part, it says what ε is then.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ def server_assumption(
     """For what the server learns: it may keep shares itself, and then it needs fewer confederates.
 
     Where it deals a part of the noise, that part is one of those that may be known: as the group says, or `deals`.
-    `if_told` says what one more part that is known, or missing, would cost.
+    `if_disclosed` says what one more part that is known, or missing, would cost.
     """
     t = group.threshold
     if not group.server_keeps:
@@ -87,8 +85,7 @@ def coalition_assumption(group: Group) -> str:
     t = group.threshold
     return (
         f"it holds at most {_count(t, 'computing party')}'{'s' if t == 1 else ''} shares (with "
-        f"{_count(t + 1, 'computing party')} it "
-        f"would recover every column){UNCHECKED}"
+        f"{_count(t + 1, 'computing party')} it would recover every column){UNCHECKED}"
     )
 
 
@@ -109,10 +106,7 @@ def _one_liar(group: Group, to: str = "") -> str:
 def _deviating(
     group: Group, verify: Verify, who: str = "member", *, owner: str | None = None, server: str | None = None
 ) -> str:
-    """Who may deviate, where nothing is checked nobody.
-
-    And what it costs if an owner or the server deals no noise, None where that part may be missing.
-    """
+    """Who may deviate, where nothing is checked nobody; and what it costs if an owner or the server deals no noise."""
     if verify == "none":
         return UNCHECKED
     but = [

@@ -282,7 +282,6 @@ class EvaluationPlan(SharedPlan):
         return self.event(self.phases.zeroed(), known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """For the other owners' parts of a record, replaced."""
         return self.event(self.replaced_to(owner), known)
 
     def replaced_to(self, owner: str) -> PhaseChange:
@@ -295,7 +294,6 @@ class EvaluationPlan(SharedPlan):
         return self.phases.holder_replaced(1 + self.others.index(owner))
 
     def all_replaced(self, known: int) -> Event | None:
-        """For a record replaced by any other; None where no noise would be left."""
         return self.event(self.phases.replaced(), known) if known < len(self.group.dealers) else None
 
     @property
@@ -304,7 +302,6 @@ class EvaluationPlan(SharedPlan):
         return f"{whose} at {self.harmonics} frequencies"
 
     def own_data(self) -> dict[str, Any]:
-        """The model, the bounds on its scores, the grid and the noise."""
         return {
             "model": self.model,
             "reaches": [list(reaches) for reaches in self.reaches],
@@ -332,13 +329,8 @@ class EvaluationSpec(Spec):
     epsilon: float
     limits: tuple[Limit, ...] = ()
 
-    @property
-    def method(self) -> str:
-        return "judging"
-
-    @property
-    def in_shares(self) -> bool:
-        return True
+    method = "judging"
+    in_shares = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EvaluationPlan:
         """With the least noise that keeps what is asked, and every limit."""

@@ -1,7 +1,4 @@
-"""Which people all owners have in common, in one order, without showing anybody else.
-
-By a curve or through a server.
-"""
+"""Which people all owners have in common, in one order, and nobody else: by a curve, or through a server."""
 
 from __future__ import annotations
 
@@ -67,10 +64,7 @@ class Ids:
         return ids
 
     def pseudonyms(self, party: str, key: bytes, out: Strings, seen: Callable[[int], None]) -> None:
-        """The pseudonym of every id under a key, into `out`; empty ids are refused.
-
-        `seen` is told how many were read.
-        """
+        """The pseudonym of every id under a key, into `out`; empty ids are refused. `seen` hears how many were read."""
         at = empty = 0
         for batch in self.read():
             store, ends = packed(batch)
@@ -99,18 +93,13 @@ def refuse(party: str, empty: int, repeated: int) -> None:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
-class Matched:
-    """For each of the asker's ids its place in the other owner's list, or −1."""
-
-    places: NDArray[np.int64]
-
-
 async def ask_over_curve(
     party: Party, ids: Ids, size: int, theirs: int, *, peer: str, randomness: Randomness
-) -> Matched:
-    """Which of the asker's ids the peer has, and where in its shuffled list."""
-    mine = _blinded(ids.encoded(party.name), size, _domain(party, party.name, peer), randomness)
+) -> NDArray[np.int64]:
+    """For each of the asker's ids its place in the peer's shuffled list, or −1."""
+    domain = _domain(party, party.name, peer)
+    encoded = ids.encoded(party.name)
+    mine = BlindedSet.prepare(encoded, domain=domain, randomness=randomness, padded=size)
     blocks = mine.blinded_blocks()
     returned, multiplied = bytearray(), bytearray()
     for block in range(_rounds(size, theirs)):
@@ -123,18 +112,20 @@ async def ask_over_curve(
         if own:
             returned += await _receive(party, peer, "twice blinded ids", own)
         party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
-    matches = await _checked(party, peer, "twice blinded ids", match, returned, multiplied)
-    rows = await _checked(party, peer, "twice blinded ids", mine.rows, matches.mine)
+    common, there = await _checked(party, peer, "twice blinded ids", match, returned, multiplied)
+    rows = await _checked(party, peer, "twice blinded ids", mine.rows, common)
     places = np.full(ids.count, -1, dtype=np.int64)
-    places[rows] = matches.theirs
-    return Matched(places)
+    places[rows] = there
+    return places
 
 
 async def answer_over_curve(
     party: Party, ids: Ids, size: int, theirs: int, *, peer: str, randomness: Randomness
 ) -> BlindedSet:
     """Let the asker find which of its ids are here; what is kept says which row is at which place of the list."""
-    mine = _blinded(ids.encoded(party.name), size, _domain(party, peer, party.name), randomness)
+    domain = _domain(party, peer, party.name)
+    encoded = ids.encoded(party.name)
+    mine = BlindedSet.prepare(encoded, domain=domain, randomness=randomness, padded=size)
     blocks = mine.blinded_blocks()
     for block in range(_rounds(size, theirs)):
         own, their = _points_in(block, size), _points_in(block, theirs)
@@ -142,16 +133,10 @@ async def answer_over_curve(
             await _send(party, peer, "blinded ids", await asyncio.to_thread(next, blocks))
         if their:
             points = await _receive(party, peer, "blinded ids", their)
-            answer_over_curve = await _checked(
-                party, peer, "blinded ids", mine.blinding.multiply_received, points
-            )
-            await _send(party, peer, "twice blinded ids", answer_over_curve)
+            twice = await _checked(party, peer, "blinded ids", mine.blinding.multiply_received, points)
+            await _send(party, peer, "twice blinded ids", twice)
         party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
     return mine
-
-
-def _blinded(ids: list[bytes], size: int, domain: bytes, randomness: Randomness) -> BlindedSet:
-    return BlindedSet.prepare(ids, domain=domain, randomness=randomness, padded=size)
 
 
 def _domain(party: Party, hub: str, other: str) -> bytes:
@@ -193,11 +178,7 @@ _DRAWS = 32
 
 @dataclass(frozen=True, eq=False)
 class Intersection:
-    """One owner's view of the common rows.
-
-    `rows` are this owner's row numbers, in the order all owners share. `sizes` are the set sizes seen, padding
-    included.
-    """
+    """One owner's row numbers, in the order that all owners share, and the set sizes seen, padding included."""
 
     rows: NDArray[np.int64]
     sizes: Mapping[str, int]
@@ -221,7 +202,6 @@ async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None)
 
 
 def shown_size(party: Party, ids: Ids, padded: int | None) -> int:
-    """The number of ids that peers are shown."""
     size = ids.count if padded is None else padded
     if not ids.count <= size <= MOST_IDS:
         raise DataError(
@@ -242,15 +222,17 @@ async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str
         for task in tasks:
             task.cancel()
     sizes = {party.name: size} | {peer: theirs for peer, (theirs, _) in answers.items()}
-    common = np.flatnonzero(np.all([matching.places >= 0 for _, matching in answers.values()], axis=0))
+    common = np.flatnonzero(np.all([places >= 0 for _, places in answers.values()], axis=0))
     # A fresh order: that of the values compared would show how the active party's table was filled.
     common = common[shuffled(len(common), party.randomness)]
-    for peer, (_, matching) in answers.items():
-        await _tell_places(party, peer, matching.places[common])
+    for peer, (_, places) in answers.items():
+        await _tell_places(party, peer, places[common])
     return Intersection(common, sizes)
 
 
-async def _ask(party: Party, ids: Ids, size: int, peer: str, randomness: Randomness) -> tuple[int, Matched]:
+async def _ask(
+    party: Party, ids: Ids, size: int, peer: str, randomness: Randomness
+) -> tuple[int, NDArray[np.int64]]:
     theirs = (await sizes_with(party, [peer], size))[peer]
     return theirs, await ask_over_curve(party, ids, size, theirs, peer=peer, randomness=randomness)
 
@@ -282,7 +264,6 @@ async def sizes_with(party: Party, peers: Iterable[str], size: int) -> dict[str,
 
 
 def check_announced(party: Party, step: str, peer: str, size: int) -> None:
-    """Return if a peer can have so many ids."""
     if not 0 <= size <= MOST_IDS:
         raise RemoteProtocolError(
             f"{party.name} at step {step!r}: {peer} announced {size} ids; {MOST_IDS} is the most"

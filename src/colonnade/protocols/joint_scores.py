@@ -60,13 +60,8 @@ class ScoresSpec(Spec):
     epsilon: float | None = None
     trials: int = 16
 
-    @property
-    def method(self) -> str:
-        return "joint scores"
-
-    @property
-    def takes_labels(self) -> bool:
-        return True
+    method = "joint scores"
+    takes_labels = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
         """The plan of one round of scores; parties in one process share the work."""
@@ -197,11 +192,7 @@ class ScoresPlan(Plan):
         return replace(release, exact=self.exact if discloses else 0)
 
     def own_data(self) -> dict[str, Any]:
-        """What is summed, for whom, on which grid."""
-        return {
-            "beta": str(self.beta),
-            "grid": GRID,
-        }
+        return {"beta": str(self.beta), "grid": GRID}
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,14 +214,14 @@ async def scores_session(
     mine = None
     if aligned is not None:
         _refuse_trained(party, plan, aligned, trained_on)
-        mine = _checked(
-            party, plan, np.zeros((plan.rows, plan.spec.width)) if terms is None else terms(aligned)
-        )
+        given = np.zeros((plan.rows, plan.spec.width)) if terms is None else terms(aligned)
+        mine = _checked(party, plan, given)
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     streams = await share_mask_keys(party, party.group.owners)
     total = await secure_sum(
         party,
+        # Noise is drawn once it is charged.
         None if mine is None else _counts(party, plan, mine),
         (plan.rows, plan.spec.width),
         streams=streams,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,28 +26,13 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 
-class Keys(Protocol):
-    """Which Paillier keys a plan admits."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def bits(self) -> int: ...
-
-    def generate(self, randomness: Randomness) -> PrivateKey: ...
-
-    def received(self, modulus: int) -> PublicKey:
-        """A peer's key; ValueError unless it is one of these."""
-        ...
-
-    def to_data(self) -> dict[str, Any]: ...
-
-
 @dataclass(frozen=True)
 class PaillierKeys:
-    """Keys of 2048 or 3072 bits."""
+    """The Paillier keys that a plan admits: of 2048 or 3072 bits."""
 
     bits: int = min(KEY_BITS)
+    public: ClassVar[type[PublicKey]] = PublicKey
+    scheme: ClassVar[str] = "paillier"
 
     def __post_init__(self) -> None:
         if self.bits not in KEY_BITS:
@@ -58,36 +43,30 @@ class PaillierKeys:
 
     def received(self, modulus: int) -> PublicKey:
         """A peer's key; ValueError unless it has the length agreed."""
-        return _of_length(PublicKey(modulus), self.bits)
+        key = self.public(modulus)
+        if key.bits != self.bits:
+            raise ValueError(f"a key of {self.bits} bits was agreed, this one has {key.bits}")
+        return key
 
     def to_data(self) -> dict[str, Any]:
-        return {"scheme": "paillier", "bits": self.bits}
+        return {"scheme": self.scheme, "bits": self.bits}
 
 
 @dataclass(frozen=True)
-class PaillierKeysForTests:
+class PaillierKeysForTests(PaillierKeys):
     """Keys of any even length. They protect nothing."""
 
-    bits: int
+    public = PublicKeyForTests
+    scheme = "paillier for tests, protects nothing"
+
+    def __post_init__(self) -> None:
+        """Any length will do."""
 
     def generate(self, randomness: Randomness) -> PrivateKey:
         return PrivateKey.generate_for_tests(randomness, self.bits)
 
-    def received(self, modulus: int) -> PublicKey:
-        """A peer's key; ValueError unless it has the length agreed."""
-        return _of_length(PublicKeyForTests(modulus), self.bits)
 
-    def to_data(self) -> dict[str, Any]:
-        return {"scheme": "paillier for tests, protects nothing", "bits": self.bits}
-
-
-def _of_length(key: PublicKey, bits: int) -> PublicKey:
-    if key.bits != bits:
-        raise ValueError(f"a key of {bits} bits was agreed, this one has {key.bits}")
-    return key
-
-
-async def make_key(party: Party, keys: Keys, to: Sequence[str]) -> PrivateKey:
+async def make_key(party: Party, keys: PaillierKeys, to: Sequence[str]) -> PrivateKey:
     """A fresh key of the agreed kind; its public half goes to these peers, with a proof."""
     private = await asyncio.to_thread(keys.generate, party.randomness)
     proof = await asyncio.to_thread(prove_key, private, context=party.run.encode())
@@ -97,7 +76,7 @@ async def make_key(party: Party, keys: Keys, to: Sequence[str]) -> PrivateKey:
     return private
 
 
-async def hear_key(party: Party, peer: str, keys: Keys) -> PublicKey:
+async def hear_key(party: Party, peer: str, keys: PaillierKeys) -> PublicKey:
     """A peer's public key, if it is of the agreed kind and its proof holds."""
     said = await hear(party, peer, "key")
     modulus, proof = said.fields.get("modulus"), said.fields.get("proof")

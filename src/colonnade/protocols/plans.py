@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, TypedDict, TypeVar
@@ -140,7 +140,6 @@ class TrainingSpec(Spec):
 
     @property
     def own(self) -> Options:
-        """The options, of a method that has a protocol."""
         if not isinstance(self.options, Options):
             raise TypeError(f"{type(self.options).__name__} are no options of a method with a protocol")
         return self.options
@@ -338,9 +337,10 @@ class Plan(ABC):
             "delta": self.delta,
             "schemas": {schema.party: schema.to_data() for schema in self.schemas},
             **self.own_data(),
+            # One view of each event: a plan names every observer already by its parties.
             "views": [
                 [view.observer.name, view.unit.name, event_to_data(view.event)]
-                for view in distinct(self.views)
+                for view in {view.event: view for view in self.views}.values()
             ],
         }
 
@@ -382,7 +382,6 @@ def agreed(
 
 
 def group_data(group: Group) -> dict[str, Any]:
-    """Who takes part and in which role, as plain values."""
     return {
         "owners": list(group.owners),
         "server": group.server,
@@ -394,13 +393,7 @@ def group_data(group: Group) -> dict[str, Any]:
     }
 
 
-def distinct(views: Iterable[View]) -> Iterator[View]:
-    """One view of each event: a plan names every observer already by its parties."""
-    yield from {view.event: view for view in views}.values()
-
-
 def guarantees_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
-    """One statement per view at this δ."""
     return tuple(
         guarantee(view.event, observer=view.observer, unit=view.unit, delta=delta, assumption=view.assumption)
         for view in views
@@ -487,13 +480,11 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
 
 
 def check_two_classes(label: LabelBlock, holder: str, *, why: str, remedy: str) -> None:
-    """Refuse a label of more or fewer classes than two, with what to do instead."""
     if len(label.classes) != 2:
         raise LabelMismatch(f"{why} a label of two classes; {holder} declares {len(label.classes)}. {remedy}")
 
 
 def check_computing_parties(group: Group) -> None:
-    """Refuse a group without computing parties, where a protocol deals shares."""
     if not group.computing_parties:
         raise GroupMismatch(
             f"{' and '.join(group.owners)} have no computing parties for their shares. Name a server as third, or take "
@@ -543,7 +534,6 @@ def check_memory(columns: int, *, what: str = "a moment matrix") -> None:
 
 
 def physical_memory() -> int | None:
-    """How many bytes of memory this machine has, where it says."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

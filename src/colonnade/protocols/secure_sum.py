@@ -25,9 +25,7 @@ from colonnade.runtime.wire import Message
 class Masks(Protocol):
     """What puts a step's pairwise masks on a party's values: `MaskStreams`, or a record of what they put before."""
 
-    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> NDArray[Any]:
-        """The values with all masks of this step applied."""
-        ...
+    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> NDArray[Any]: ...
 
 
 async def share_mask_keys(party: Party, among: tuple[str, ...]) -> MaskStreams | None:

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,15 +167,8 @@ class SessionResult(Generic[PlanT]):
     aligned: AlignedTable | None
 
 
-class RowSource(Protocol):
-    """Aligned rows, in blocks."""
-
-    @property
-    def rows(self) -> int: ...
-
-    def blocks(self, size: int) -> Iterator[Block]:
-        """The rows in order, at most `size` at a time."""
-        ...
+RowSource = AlignedTable | Table
+"""Rows, in blocks."""
 
 
 def own_rows(owner: str, table: RowSource | None, rows: int) -> RowSource:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from colonnade.crypto.sharing import Scheme, make_scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.data.coding import Mode
 from colonnade.data.encoder import Encoder, Quantizer, Rounding
 from colonnade.data.labels import LabelBlock, LabelBlocks
@@ -175,8 +176,8 @@ class SharedPlan(Plan):
         """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
 
     @cached_property
-    def scheme(self) -> Scheme:
-        return make_scheme(len(self.group.computing_parties), self.field)
+    def scheme(self) -> Shamir:
+        return Shamir(len(self.group.computing_parties), self.field)
 
     @abstractmethod
     def zeroed(self, known: int) -> Event:
@@ -202,7 +203,10 @@ class SharedPlan(Plan):
     def views(self) -> tuple[View, ...]:
         group = self.group
         disclosed = self.zeroed(group.tolerated)
-        if_disclosed = self._if_disclosed()
+        # What it costs if one more part of the noise becomes known than may.
+        if_disclosed = ""
+        if group.tolerated <= self.server_adds:
+            if_disclosed = self.stated(partial(self.zeroed, group.tolerated + 1))
         to_server = server_assumption(group, if_disclosed, self.verify, deals=self.server_adds)
         views = [
             View(Server(), ZERO_OUT, disclosed, to_server + self.further),
@@ -247,13 +251,6 @@ class SharedPlan(Plan):
                     f"{view.observer.sentence} would learn more by this plan than can be stated: {error}"
                 ) from None
 
-    def _if_disclosed(self) -> str:
-        """What it costs if one more part of the noise becomes known than may, in words."""
-        group = self.group
-        if group.tolerated > self.server_adds:
-            return ""
-        return self.stated(partial(self.zeroed, group.tolerated + 1))
-
     def stated(self, event: Callable[[], Event]) -> str:
         try:
             cost = account(event(), self.delta)
@@ -281,15 +278,15 @@ class SharedPlan(Plan):
         """What coalitions of owners learn.
 
         A coalition that holds at most t shares sees what is opened and its own noise. Of computing parties it has at
-        most t, of
-        owners that keep no share any number, as long as one part stays unknown. Where so much noise is known that no ε
-        can be stated, nothing is.
+        most t, of owners that keep no share any number, as long as one part stays unknown. Where so much noise is known
+        that no ε can be stated, nothing is.
         """
-        return tuple(
-            View(Colluding(size), OthersPart(), event, coalition_assumption(self.group))
-            for size, event in self._pooled()
-            if self._can_be_stated(event)
-        )
+        views = []
+        for size, event in self._pooled():
+            with suppress(PrivacyError):
+                account(event, self.delta)
+                views.append(View(Colluding(size), OthersPart(), event, coalition_assumption(self.group)))
+        return tuple(views)
 
     def _pooled(self) -> Iterator[tuple[int, Event]]:
         """For every size of a coalition that leaves noise, what is opened is to it."""
@@ -302,10 +299,3 @@ class SharedPlan(Plan):
             event = self.all_replaced(max(size, group.threshold))
             if event is not None:
                 yield size, event
-
-    def _can_be_stated(self, event: Event) -> bool:
-        try:
-            account(event, self.delta)
-        except PrivacyError:
-            return False
-        return True

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.sharing import Dealt, InconsistentShares, Scheme, Seed, reshare
+from colonnade.crypto.sharing import Dealt, InconsistentShares, Seed, Shamir, reshare
 from colonnade.crypto.sharing import total as summed
 from colonnade.errors import LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.ledger import Release
@@ -67,7 +67,6 @@ class Shared:
         return replace(self, share=share, shape=shape, masks=frozenset())
 
     def times(self, factor: int) -> Shared:
-        """Every entry times a public integer."""
         share = None if self.share is None else self.share.times(factor)
         return replace(self, share=share, masks=frozenset())
 
@@ -136,7 +135,7 @@ async def share(
     mine: NDArray[np.int64] | None,
     shapes: Mapping[str, Shape],
     *,
-    scheme: Scheme,
+    scheme: Shamir,
     degree: int,
     step: str,
 ) -> dict[str, Shared]:
@@ -154,13 +153,11 @@ async def share_elements(
     mine: FieldArray | None,
     shapes: Mapping[str, Shape],
     *,
-    scheme: Scheme,
+    scheme: Shamir,
     degree: int,
     step: str,
 ) -> dict[str, Shared]:
-    """As `share`, for elements of the field that stand for no small integers, such as a computing party's
-    products of shares.
-    """
+    """As `share`, for elements of the field that stand for no small integers, such as products of shares."""
     kept: dict[str, FieldArray] = {}
     if party.name in shapes:
         if mine is None or mine.shape != shapes[party.name]:
@@ -187,7 +184,7 @@ async def share_elements(
 
 
 async def share_noise(
-    party: Party, draw: Callable[[], NDArray[np.int64]], entries: int, *, scheme: Scheme, step: str
+    party: Party, draw: Callable[[], NDArray[np.int64]], entries: int, *, scheme: Shamir, step: str
 ) -> Shared:
     """The sum of all dealers' noise; this node draws its part if it deals one.
 
@@ -200,12 +197,11 @@ async def share_noise(
     return total(dealt.values())
 
 
-async def lower(party: Party, value: Shared, *, scheme: Scheme, step: str) -> Shared:
+async def lower(party: Party, value: Shared, *, scheme: Shamir, step: str) -> Shared:
     """The same secret at degree t, from one of degree 2t: computing parties deal their weighted shares to each other.
 
     Every computing party must run it; a node that keeps no shares sends and receives nothing. Nobody learns anything,
-    because
-    each piece comes from a fresh sharing of degree t (docs/proofs/sharing.md).
+    because each piece comes from a fresh sharing of degree t (docs/proofs/sharing.md).
     """
     if value.degree != 2 * scheme.threshold:
         raise LocalProtocolError(
@@ -231,7 +227,7 @@ async def lower(party: Party, value: Shared, *, scheme: Scheme, step: str) -> Sh
 
 
 async def open_to(
-    party: Party, receiver: str, value: Shared, *, scheme: Scheme, release: Release, step: str
+    party: Party, receiver: str, value: Shared, *, scheme: Shamir, release: Release, step: str
 ) -> NDArray[Any] | None:
     """The door: `receiver` learns `value`, everybody else learns nothing, every ledger is charged first.
 
@@ -258,35 +254,29 @@ async def open_to(
         if value.share is not None:
             await tell(party, receiver, step, pack(value.share))
         return None
-    shares = [
-        value.share
-        if computing_party == party.name and value.share is not None
-        else unpack(
-            scheme,
-            await hear(party, computing_party, step),
-            value.shape,
-            f"{computing_party} at step {step!r}",
-        )
-        for computing_party in party.group.computing_parties
-    ]
+    shares = []
+    for computing_party in party.group.computing_parties:
+        if computing_party == party.name and value.share is not None:
+            shares.append(value.share)
+        else:
+            said = await hear(party, computing_party, step)
+            shares.append(unpack(scheme, said, value.shape, f"{computing_party} at step {step!r}"))
     try:
         return scheme.reconstruct(shares, value.degree).decode()
     except InconsistentShares as error:
         raise RemoteProtocolError(
             f"{party.name} at step {step!r}: {error}. One of {', '.join(party.group.computing_parties)} sent "
-            f"another share "
-            "than it holds."
+            "another share than it holds."
         ) from None
 
 
 def pack(piece: Dealt) -> Message:
-    """What one computing party was dealt, as a message."""
     if isinstance(piece, Seed):
         return Message({"key": piece.key})
     return Message(arrays={"share": piece.as_bytes()})
 
 
-def unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> FieldArray:
+def unpack(scheme: Shamir, message: Message, shape: Shape, source: str) -> FieldArray:
     """What a dealer sent, if it is a share of this shape or a seed of one."""
     key = message.fields.get("key")
     packed = message.arrays.get("share")

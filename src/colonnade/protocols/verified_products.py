@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colonnade.crypto.product_proof import ProductClaim, ProductProof, accepts, answer
-from colonnade.crypto.sharing import Scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.errors import LocalProtocolError
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.sharing import Shared, alongside, lower, share_elements, total
-from colonnade.protocols.verified_rows import NONCE, Checking, heard
+from colonnade.protocols.verified_rows import NONCE, Checking
 from colonnade.runtime.party import Party
-from colonnade.runtime.wire import Message
 
 
 async def reshare_products(
-    party: Party, left: Shared, right: Shared, *, scheme: Scheme, verify: Verify, step: str
+    party: Party, left: Shared, right: Shared, *, scheme: Shamir, verify: Verify, step: str
 ) -> Shared:
-    """Shares of Σ_k left_ik·right_ik at degree t, one column, with every computing party's product proved if all is
-    verified.
+    """Shares of Σ_k left_ik·right_ik at degree t, one column; if all is verified, each computing party proves its part.
 
-    Guarantee for `verify = "all"`: if this returns at a computing party, and at most one computing party deviates
-    from the protocol, what
-    the shares of the others stand for is the product, except with the probability that `ProductClaim` names.
+    Guarantee for `verify = "all"`: if this returns at a computing party, and at most one computing party deviates from
+    the protocol, what the shares of the others stand for is the product, except with the probability that
+    `ProductClaim` names.
     """
     group = party.group
     if left.shape != right.shape or {left.degree, right.degree} != {group.threshold}:
@@ -50,7 +47,7 @@ async def _check(
     right: Shared,
     mine: FieldArray | None,
     dealt: dict[str, Shared],
-    scheme: Scheme,
+    scheme: Shamir,
     step: str,
 ) -> None:
     """Steps 2 to 4, of all computing parties at once; whoever keeps no shares has no part in it."""
@@ -70,59 +67,41 @@ async def _check(
     seeds = await checking.seeds(own)
     challenges = await checking.challenges()
     proof = ProductProof(claims[party.name], *factors, mine, seeds=(first, second))
-    words = proof.proof(challenges[party.name])
-    echo = {"heard": heard(challenges[party.name])}
-    one, other = checking.verifiers[party.name]
-    await tell(party, one, checking.label("heard"), Message(echo))
-    await tell(party, other, checking.label("proof"), Message(echo, {"proof": words.as_bytes()}))
-    proofs = {}
-    for dealer in checking.checked:
-        decides = dealer in checking.second
-        said = await hear(party, dealer, checking.label("proof" if decides else "heard"))
-        checking.check_heard(said, challenges[dealer], dealer)
-        if decides:
-            proofs[dealer] = checking.words(said, "proof", claims[dealer].proof_length)
-    third = await checking.last_challenges()
+    proofs = await checking.proofs(proof.proof(challenges[party.name]), challenges, claims)
     held = {
         dealer: (*factors, piece)
         for dealer in computing_parties
         if (piece := dealt[dealer].share) is not None
     }
-    for dealer in checking.first:
-        answered = answer(
-            claims[dealer],
-            held[dealer],
-            seed=seeds[dealer],
-            challenge=challenges[dealer],
-            third=third[dealer],
-        )
-        message = Message(arrays={"answer": answered.as_bytes()})
-        await tell(party, checking.verifiers[dealer][1], checking.label("answer", dealer), message)
-    for dealer in checking.second:
-        said = await hear(party, checking.verifiers[dealer][0], checking.label("answer", dealer))
-        if not accepts(
+
+    def answered(dealer: str, third: bytes) -> FieldArray:
+        seed, challenge = seeds[dealer], challenges[dealer]
+        return answer(claims[dealer], held[dealer], seed=seed, challenge=challenge, third=third)
+
+    def holds(dealer: str, third: bytes, theirs: FieldArray) -> bool:
+        return accepts(
             claims[dealer],
             held[dealer],
             seed=seeds[dealer],
             proof=proofs[dealer],
             challenge=challenges[dealer],
-            third=third[dealer],
-            answered=checking.words(said, "answer", claims[dealer].answer_length),
-        ):
-            raise checking.refused(dealer)
+            third=third,
+            answered=theirs,
+        )
+
+    await checking.settle(answered, holds, claims)
 
 
 async def rotated(
     party: Party,
     waves: Sequence[Shared],
     *,
-    scheme: Scheme,
+    scheme: Shamir,
     groups: int,
     step: str,
     verify: Verify = "none",
 ) -> Shared:
-    """Shares of the product of all of them, at degree t, with every computing party's products proved if all is
-    verified.
+    """Shares of the product of all of them, at degree t; if all is verified, computing parties prove their products.
 
     Every group of columns holds real parts, then as many imaginary parts.
     """

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.product_proof import derived
+from colonnade.crypto.product_proof import ProductClaim, derived
 from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof, accepts, answer
-from colonnade.crypto.sharing import Scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.errors import FieldTooSmall, GroupMismatch, RemoteProtocolError, RowsNotProved
 from colonnade.numbers.field import FIELD63, Field, FieldArray
 from colonnade.protocols.assumptions import Verify
@@ -22,6 +22,7 @@ from colonnade.runtime.wire import Message
 
 NONCE = 32
 """Bytes of a seed or nonce."""
+AnyClaims = RowClaims | ProductClaim
 
 
 def verifiers_of(group: Group, dealer: str) -> tuple[str, str]:
@@ -42,7 +43,6 @@ class Checking:
 
     @classmethod
     def of(cls, party: Party, step: str, dealers: Iterable[str]) -> Checking:
-        """With the verifiers that a group has for each dealer."""
         return cls(party, step, {dealer: verifiers_of(party.group, dealer) for dealer in dealers})
 
     @property
@@ -59,7 +59,6 @@ class Checking:
         return [dealer for dealer, pair in self.verifiers.items() if self.party.name in pair]
 
     def points(self, dealer: str) -> tuple[int, int]:
-        """Where the verifiers of a dealer stand."""
         at = dict(zip(self.party.group.computing_parties, (0, 1, -1), strict=True))
         first, second = self.verifiers[dealer]
         return at[first], at[second]
@@ -135,6 +134,44 @@ class Checking:
         if said.fields.get("heard") != heard(challenges):
             raise self.refused(dealer, "they were not told the same challenges")
 
+    async def proofs(
+        self, mine: FieldArray | None, challenges: Mapping[str, bytes], claims: Mapping[str, AnyClaims]
+    ) -> dict[str, FieldArray]:
+        """Send the proof to the second verifier, if this party deals; returns those that this party decides about.
+
+        Either verifier is told which challenges the dealer heard.
+        """
+        party = self.party
+        if mine is not None:
+            echo, (first, second) = {"heard": heard(challenges[party.name])}, self.verifiers[party.name]
+            await tell(party, first, self.label("heard"), Message(echo))
+            await tell(party, second, self.label("proof"), Message(echo, {"proof": mine.as_bytes()}))
+        proofs = {}
+        for dealer in self.checked:
+            decides = dealer in self.second
+            said = await hear(party, dealer, self.label("proof" if decides else "heard"))
+            self.check_heard(said, challenges[dealer], dealer)
+            if decides:
+                proofs[dealer] = self.words(said, "proof", claims[dealer].proof_length)
+        return proofs
+
+    async def settle(
+        self,
+        answer: Callable[[str, bytes], FieldArray],
+        accepts: Callable[[str, bytes, FieldArray], bool],
+        claims: Mapping[str, AnyClaims],
+    ) -> None:
+        """Each first verifier answers at the last challenge; each second one decides that the proof holds, or stops."""
+        third = await self.last_challenges()
+        for dealer in self.first:
+            message = Message(arrays={"answer": answer(dealer, third[dealer]).as_bytes()})
+            await tell(self.party, self.verifiers[dealer][1], self.label("answer", dealer), message)
+        for dealer in self.second:
+            said = await hear(self.party, self.verifiers[dealer][0], self.label("answer", dealer))
+            theirs = self.words(said, "answer", claims[dealer].answer_length)
+            if not accepts(dealer, third[dealer], theirs):
+                raise self.refused(dealer)
+
     def refused(self, dealer: str, why: str = "the proof does not hold") -> RemoteProtocolError:
         """The error that stops a run: which step, which dealer, which verifiers, and not whose fault it is."""
         first, second = self.verifiers[dealer]
@@ -155,16 +192,6 @@ Claims = Mapping[str, tuple[RowClaim, ...]]
 """What each dealer claims about its columns, in the order in which they stand beside each other."""
 
 
-@dataclass
-class _Announced:
-    """What a verifier was told about one dealer."""
-
-    challenge: bytes = b""
-    second: bytes = b""
-    bits: NDArray[np.uint8] | None = None
-    proof: FieldArray | None = None
-
-
 class RowCheck:
     """One party's part in the checks of one block, in the order of the box."""
 
@@ -174,7 +201,6 @@ class RowCheck:
         self.claims = {
             dealer: RowClaims(rows, listed, self.checking.points(dealer)) for dealer, listed in claims.items()
         }
-        self._announced = {dealer: _Announced() for dealer in self.checking.checked}
         self._proof: RowProof | None = None
         self._seeds: tuple[bytes, bytes] | None = None
 
@@ -190,107 +216,71 @@ class RowCheck:
         return self._proof.pads
 
     async def run(self, shares: Mapping[str, tuple[FieldArray, FieldArray]]) -> None:
-        """Everything after the dealing."""
-        seeds = await self.checking.seeds(self._seeds)
-        challenges = await self.checking.challenges()
-        for dealer, announced in self._announced.items():
-            announced.challenge = challenges[dealer]
-        await self._bits(challenges)
+        checking, claims, name = self.checking, self.claims, self.party.name
+        seeds = await checking.seeds(self._seeds)
+        first = await checking.challenges()
+        bits = await self._bits(first)
         second = await self._second_challenges()
-        await self._proofs(challenges, second)
-        await self._answers(shares, seeds)
+        mine = None if self._proof is None else self._proof.proof(first[name], second[name])
+        both = {dealer: first[dealer] + nonce for dealer, nonce in second.items()}
+        proofs = await checking.proofs(mine, both, claims)
 
-    async def _bits(self, challenges: Mapping[str, bytes]) -> None:
-        party, checking = self.party, self.checking
+        def answered(dealer: str, third: bytes) -> FieldArray:
+            return answer(
+                claims[dealer],
+                shares[dealer],
+                seed=seeds[dealer],
+                challenge=first[dealer],
+                second=second[dealer],
+                third=third,
+            )
+
+        def holds(dealer: str, third: bytes, theirs: FieldArray) -> bool:
+            return accepts(
+                claims[dealer],
+                shares[dealer],
+                seed=seeds[dealer],
+                bits=bits[dealer],
+                proof=proofs[dealer],
+                challenge=first[dealer],
+                second=second[dealer],
+                third=third,
+                answered=theirs,
+            )
+
+        await checking.settle(answered, holds, claims)
+
+    async def _bits(self, challenges: Mapping[str, bytes]) -> dict[str, NDArray[np.uint8]]:
+        """Send the second verifier its bits, if this party deals; returns those that this party decides about."""
+        party, checking, received = self.party, self.checking, {}
         if self._proof is not None:
             mine = challenges[party.name]
             message = Message({"heard": heard(mine)}, {"bits": np.packbits(self._proof.bits(mine))})
             await tell(party, checking.verifiers[party.name][1], checking.label("bits"), message)
         for dealer in checking.second:
-            claims, announced = self.claims[dealer], self._announced[dealer]
+            claims = self.claims[dealer]
             said = await hear(party, dealer, checking.label("bits"))
-            checking.check_heard(said, announced.challenge, dealer)
+            checking.check_heard(said, challenges[dealer], dealer)
             size = claims.bits * claims.projected
             flat = np.unpackbits(said.array("bits", dtype="u1", shape=(-(-size // 8),)))
             if flat[size:].any():
                 raise said.wrong("the bits have an end that is not theirs")
-            announced.bits = flat[:size].reshape(claims.bits, claims.projected)
+            received[dealer] = flat[:size].reshape(claims.bits, claims.projected)
+        return received
 
-    async def _second_challenges(self) -> bytes:
-        party, checking, own = self.party, self.checking, b""
+    async def _second_challenges(self) -> dict[str, bytes]:
+        """The second challenge of every dealer that this party is or checks, drawn by the dealer's second verifier."""
+        party, checking, challenges = self.party, self.checking, {}
         for dealer in checking.second:
             nonce = party.randomness.bytes(NONCE)
-            self._announced[dealer].second = checking.bound(nonce, dealer, "second")
+            challenges[dealer] = checking.bound(nonce, dealer, "second")
             for peer in (dealer, checking.verifiers[dealer][0]):
                 await tell(party, peer, checking.label("second challenge", dealer), Message({"nonce": nonce}))
         for dealer, (first, second) in checking.verifiers.items():
             if party.name in (dealer, first):
                 nonce = await checking.nonce(second, "second challenge", dealer)
-                if party.name == dealer:
-                    own = checking.bound(nonce, dealer, "second")
-                else:
-                    self._announced[dealer].second = checking.bound(nonce, dealer, "second")
-        return own
-
-    async def _proofs(self, challenges: Mapping[str, bytes], second: bytes) -> None:
-        party, checking = self.party, self.checking
-        if self._proof is not None:
-            mine = challenges[party.name]
-            words = self._proof.proof(mine, second)
-            echo = {"heard": heard(mine + second)}
-            first, other = checking.verifiers[party.name]
-            await tell(party, first, checking.label("heard"), Message(echo))
-            await tell(party, other, checking.label("proof"), Message(echo, {"proof": words.as_bytes()}))
-        for dealer, announced in self._announced.items():
-            decides = dealer in checking.second
-            said = await hear(party, dealer, checking.label("proof" if decides else "heard"))
-            checking.check_heard(said, announced.challenge + announced.second, dealer)
-            if decides:
-                announced.proof = checking.words(said, "proof", self.claims[dealer].proof_length)
-
-    async def _answers(
-        self, shares: Mapping[str, tuple[FieldArray, FieldArray]], seeds: Mapping[str, bytes]
-    ) -> None:
-        party, checking = self.party, self.checking
-        third = await checking.last_challenges()
-        for dealer in checking.first:
-            words = answer(
-                self.claims[dealer],
-                shares[dealer],
-                seed=seeds[dealer],
-                challenge=self._announced[dealer].challenge,
-                second=self._announced[dealer].second,
-                third=third[dealer],
-            )
-            message = Message(arrays={"answer": words.as_bytes()})
-            await tell(party, checking.verifiers[dealer][1], checking.label("answer", dealer), message)
-        for dealer in checking.second:
-            announced, claims = self._announced[dealer], self.claims[dealer]
-            said = await hear(party, checking.verifiers[dealer][0], checking.label("answer", dealer))
-            answered = checking.words(said, "answer", claims.answer_length)
-            if (
-                announced.bits is None
-                or announced.proof is None
-                or not accepts(
-                    claims,
-                    shares[dealer],
-                    seed=seeds[dealer],
-                    bits=announced.bits,
-                    proof=announced.proof,
-                    challenge=announced.challenge,
-                    second=announced.second,
-                    third=third[dealer],
-                    answered=answered,
-                )
-            ):
-                raise checking.refused(dealer)
-
-
-def can_verify(group: Group) -> bool:
-    """Whether two computing parties can check a dealer: with t = 1 at most one of the three deviates, with t =
-    2 two might.
-    """
-    return group.threshold == 1 and len(group.computing_parties) == 3
+                challenges[dealer] = checking.bound(nonce, dealer, "second")
+        return challenges
 
 
 def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, rows: int) -> Verify:
@@ -301,14 +291,14 @@ def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, row
     """
     if requested == "none" or (requested is None and len(group.owners) > 2):
         return "none"
-    if not can_verify(group):
+    # With t = 1 at most one of the three computing parties deviates, with t = 2 two might, and hide each other.
+    if group.threshold != 1 or len(group.computing_parties) != 3:
         if requested is None:
             return "none"
         raise GroupMismatch(
-            f"verify = {requested!r} was asked for; two computing parties check each dealer, which shows "
-            f"something only where at "
-            f"most one member deviates, and this group has t = {group.threshold}. Write verify = 'none', or "
-            "threshold = 1."
+            f"verify = {requested!r} was asked for; two computing parties check each dealer, which shows something "
+            f"only where at most one member deviates, and this group has t = {group.threshold}. Write verify = 'none', "
+            "or threshold = 1."
         )
     try:
         _check_room(claims, rows)
@@ -341,7 +331,7 @@ def _check_room(claims: Claims, rows: int) -> None:
 
 
 class VerifiedPlan(Protocol):
-    """What a plan says about the rows that its owners deal."""
+    """What a plan says about the rows that its owners deal, and the field where sums of their products do not wrap."""
 
     @property
     def verify(self) -> Verify: ...
@@ -350,16 +340,10 @@ class VerifiedPlan(Protocol):
     def dealt(self) -> Mapping[str, int]: ...
 
     @property
-    def claims(self) -> Claims:
-        """What each owner proves about every row it deals."""
-        ...
+    def claims(self) -> Claims: ...
 
     @property
-    def scheme(self) -> Scheme: ...
-
-
-class SummedPlan(VerifiedPlan, Protocol):
-    """What a plan says about rows of which only products, summed over all of them, are needed."""
+    def scheme(self) -> Shamir: ...
 
     @property
     def rows(self) -> int: ...
@@ -368,13 +352,11 @@ class SummedPlan(VerifiedPlan, Protocol):
     def block(self) -> int: ...
 
     @property
-    def field(self) -> Field:
-        """Where sums do not wrap around."""
-        ...
+    def field(self) -> Field: ...
 
 
 async def sum_products(
-    party: Party, blocks: Iterable[tuple[int, Integers | None]], plan: SummedPlan, *, columns: int
+    party: Party, blocks: Iterable[tuple[int, Integers | None]], plan: VerifiedPlan, *, columns: int
 ) -> Shared:
     """Owners deal their rows block by block; each computing party adds up the products of all columns, at degree 2t."""
     products = MomentSum(plan.field, columns, keeps_shares=party.keeps_shares)
@@ -396,7 +378,7 @@ async def share_rows(
 
 
 async def share_verified(
-    party: Party, mine: Integers | None, rows: int, claims: Claims, *, scheme: Scheme, step: str
+    party: Party, mine: Integers | None, rows: int, claims: Claims, *, scheme: Shamir, step: str
 ) -> dict[str, Shared]:
     """As `share` at degree t, with every dealer's claims about these rows checked before this returns.
 
@@ -417,7 +399,7 @@ async def check_rows(
     dealt: Mapping[str, Shared],
     claims: Claims,
     *,
-    scheme: Scheme,
+    scheme: Shamir,
     step: str,
 ) -> None:
     """The check of rows that were dealt, or that everybody computes of what was dealt: `mine` are this party's."""

@@ -96,12 +96,10 @@ def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
 
 
 def draft_of(name: Path) -> Path:
-    """Where the files of a folder in the making lie."""
     return name.with_name(f".{name.name}.draft")
 
 
 def name_of(draft: Path) -> Path:
-    """The name of the folder that is made in a draft."""
     return draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
 
 
@@ -115,7 +113,6 @@ def write_named(path: Path, text: str, *, option: str = "", own: bool = False) -
 
 
 def holds_paid(folder: Path) -> bool:
-    """Whether a folder holds what a run was charged for."""
     return any(next(folder.glob(name), None) is not None for name in PAID)
 
 
@@ -155,7 +152,7 @@ def being_written(draft: Path) -> bool:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """What ends a program politely, SIGTERM and a terminal that is gone, does here what Ctrl-C would do then."""
+    """SIGTERM and SIGHUP, the end of a terminal, do here what Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -56,8 +56,9 @@ def finish_run(
     job: Job,
     run: Run[Any],
     place: Federation | Site,
-    result: TrainingResult | ColonnadeError | None,
+    result: TrainingResult | None,
     *,
+    failure: ColonnadeError | None = None,
     made: Forecast | None = None,
     seconds: float | None = None,
     watch: Watch | None = None,
@@ -65,15 +66,16 @@ def finish_run(
 ) -> tuple[dict[str, Any], ColonnadeError | None]:
     """Keep what was paid for, train to the end, and write the run's folder; why there is no model if noise left none.
 
-    `made` is what was foretold of it and `seconds` how long it took; `watch` may skip the estimate of what noise did to
-    the model. `evaluation` is how good it is on the people held out, or why that is not known.
+    `failure` is why nothing came of it, if nothing did. `made` is what was foretold of it and `seconds` how long it
+    took; `watch` may skip the estimate of what noise did to the model. `evaluation` is how good it is on the people
+    held out, or why that is not known.
     """
     from colonnade.evaluation.trained_run import finish_training
     from colonnade.report.run_folder import keep_paid, write_run
 
-    if result is not None and not isinstance(result, ColonnadeError):
+    if result is not None:
         keep_paid(folder, job, run, place, result)
-    trained = finish_training(job, run, place, result, evaluation=evaluation, watch=watch)
+    trained = finish_training(job, run, place, result, failure=failure, evaluation=evaluation, watch=watch)
     return write_run(folder, trained, place, made=made, seconds=seconds), trained.failure
 
 
@@ -148,7 +150,6 @@ def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
 
 
 def where_text(facts: dict[str, Any]) -> str:
-    """Where a run stopped, in one sentence."""
     stopped = facts["stopped"]
     if stopped.get("kind") == KILLED:
         return "Its process was killed after it was charged, before anything that it opened was kept."
@@ -162,13 +163,11 @@ def where_text(facts: dict[str, Any]) -> str:
 
 
 def charged_text(facts: dict[str, Any]) -> str:
-    """What each ledger had been charged by then, in one sentence."""
     charged = ", ".join(facts["charged"])
     return f"Charged by then: {charged}, for run {facts['run'][:12]}." if charged else "Nothing was charged."
 
 
 def failure_text(facts: dict[str, Any], *, width: int | None = None) -> str:
-    """The record of a run that failed, for people."""
     from colonnade.report.text import budget_lines
 
     lines = [

@@ -95,7 +95,6 @@ def release_of(given: Path) -> MomentRelease:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run, finished or failed."""
     return any((folder / name).is_file() for name in RECORDS)
 
 
@@ -188,7 +187,6 @@ def with_facts(run: RunFolder) -> RunFolder:
 
 
 def recorded_text(run: RunFolder) -> str:
-    """What a member of a job noted of it, for people."""
     facts = run.facts
     lines = [
         str(facts.get("job", "")),
@@ -228,7 +226,6 @@ def readable(run: RunFolder) -> Iterator[None]:
 
 
 def read_or_damaged(place: Path) -> RunFolder:
-    """The run in a folder; one that cannot be read is told as that."""
     try:
         return read_run(place)
     except InputError:

@@ -46,7 +46,6 @@ class Listed:
 
     @property
     def open(self) -> bool:
-        """Whether it has not ended yet, as far as is known."""
         return self.state in (RUNNING, WAITS, GOES_ON, UNFINISHED)
 
 
@@ -221,7 +220,6 @@ class Progress:
         return str(self.standing.get("run", ""))
 
     def words(self) -> dict[str, str]:
-        """For a page, by what each is called there."""
         return {
             "steps": str(self.steps),
             "step": self.last,

@@ -121,7 +121,6 @@ class StepFacts:
 
 
 def step_line(member: str, job: str, facts: StepFacts) -> str:
-    """The line of a member's log for a step that has just ended."""
     line = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "member": member,
@@ -180,22 +179,17 @@ _AHEAD = 4
 
 
 class _StepLine:
-    """Frames from one party to another, in order."""
+    """Frames from one party to another, in order; both parties' bells are rung when something changes."""
 
     def __init__(self) -> None:
         self.frames: deque[tuple[str, bytes]] = deque()
         self.ended = False
         self.reason: str | None = None
-        self._bells: list[weakref.ref[asyncio.Event]] = []
-
-    def announce_to(self, bell: asyncio.Event) -> None:
-        self._bells.append(weakref.ref(bell))
+        self.bells: weakref.WeakSet[asyncio.Event] = weakref.WeakSet()
 
     def changed(self) -> None:
-        for reference in self._bells:
-            bell = reference()
-            if bell is not None:
-                bell.set()
+        for bell in self.bells:
+            bell.set()
 
 
 class MemoryChannel:
@@ -207,7 +201,7 @@ class MemoryChannel:
         self._incoming = incoming
         self._bell = asyncio.Event()
         for line in (*outgoing.values(), *incoming.values()):
-            line.announce_to(self._bell)
+            line.bells.add(self._bell)
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
         line = self._line(self._outgoing, to)
@@ -242,8 +236,7 @@ class MemoryChannel:
 
     def stop(self, reason: str | None) -> None:
         for line in self._outgoing.values():
-            line.ended = True
-            line.reason = reason
+            line.ended, line.reason = True, reason
             line.changed()
 
     def _line(self, lines: dict[str, _StepLine], peer: str) -> _StepLine:

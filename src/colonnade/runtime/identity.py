@@ -75,7 +75,6 @@ class Identity:
         return common_name(self.certificate)
 
     def sign(self, statement: bytes) -> bytes:
-        """A signature that `Trust.check_signature` accepts."""
         if isinstance(self._key, rsa.RSAPrivateKey):
             return self._key.sign(statement, _PSS, SHA256())
         if isinstance(self._key, ec.EllipticCurvePrivateKey):
@@ -268,10 +267,8 @@ def _statement(job: str, member: str, members: tuple[str, ...], public: bytes, c
 def _checked(
     frame: Frame, job: str, peer: str, members: tuple[str, ...], trust: Trust, certified: str
 ) -> tuple[bytes, bytes]:
-    """A peer's public key and what it signed, if all of its hello holds."""
     _, message = decode(frame, limit=_MAX_HELLO)
-    parts = tuple(message.fields.get(field) for field in ("key", "certificate", "signature"))
-    public, certificate, signature = parts
+    public, certificate, signature = map(message.fields.get, ("key", "certificate", "signature"))
     if not (isinstance(public, bytes) and isinstance(certificate, bytes) and isinstance(signature, bytes)):
         raise NotTrusted("its hello has not the parts of one")
     statement = _statement(job, peer, members, public, certificate)

@@ -1,17 +1,13 @@
 """One member's record of one run, so that the run can go on after a crash without anything happening twice.
 
-A member that goes on runs its program again from the beginning: with the same randomness, which comes from a key in the
-record, and with the frames that it had received, which are in the record. So it comes to the frames that it had sent,
-and each must be the one in the record, byte for byte; it is sent again only to a peer that did not receive it. Where
-the record ends the run goes on.
+A member that goes on runs its program again from the beginning, with the same randomness, from a key in the record, and
+with the frames that it had received. So it comes to the frames that it had sent, and each must be the one in the
+record, byte for byte; it is sent again only to a peer that did not receive it. Where the record ends the run goes on.
 
-Every frame is in the record, on the disk, before it leaves, but those by which ledgers are compared with what peers
-know of them: that is done anew. What was received is written before it is used, and so is on the disk before anything
-that was made from it leaves: no noise is ever drawn twice for different messages. The folder is as private as the
-member's data, and is deleted when the run has ended, or, where a run is short, when the common people are found: what
-comes after that then starts again from the beginning, with a charge of its own.
-
-Frames stay on the disk: memory holds where each begins.
+Every frame is on the disk before it leaves, but those by which ledgers are compared, which is done anew. What was
+received is on the disk before anything that was made from it leaves: no noise is ever drawn twice for different
+messages. The folder is as private as the member's data, and is deleted when the run has ended, or, where a run is
+short, when the common people are found: what comes after that starts again, with a charge of its own.
 """
 
 from __future__ import annotations
@@ -27,9 +23,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.errors import CannotWrite, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.randomness import KeyedRandomness, SystemRandomness
@@ -47,19 +40,10 @@ _SENT, _RECEIVED = 0, 1
 _PIECE = 1 << 20
 
 
-class ReplayRandomness:
+class ReplayRandomness(KeyedRandomness):
     """A member's randomness for one run, from a key that only the member has: nobody else can repeat it."""
 
     reproducible = False
-
-    def __init__(self, key: bytes) -> None:
-        self._stream = KeyedRandomness(key)
-
-    def bytes(self, count: int) -> bytes:
-        return self._stream.bytes(count)
-
-    def words(self, count: int) -> NDArray[np.uint64]:
-        return self._stream.words(count)
 
 
 @dataclass(frozen=True)
@@ -198,7 +182,6 @@ class ResumedLedger(AskingAccountant):
     """An accountant asked again for a charge that it may have made: the same noise for the same release, once."""
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
-        """The receipt of the charge, which is made if it was not."""
         # The run's name and its noise come from the record, so this id stands for one draw whoever asks again.
         return self.ledger.charge(release, dataset, fresh=False)
 

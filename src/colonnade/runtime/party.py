@@ -95,9 +95,8 @@ class Group:
         if len(self.computing_parties) != wanted:
             raise GroupMismatch(
                 f"t = {self.threshold} colluding computing parties need exactly 2t + 1 = {wanted} computing "
-                f"parties; this group has "
-                f"{len(self.computing_parties)} ({', '.join(self.computing_parties)}). Name more computing "
-                f"parties, or lower the threshold."
+                f"parties; this group has {len(self.computing_parties)} ({', '.join(self.computing_parties)}). Name "
+                "more computing parties, or lower the threshold."
             )
         if self.honest_owners < 1:
             raise GroupMismatch(
@@ -116,9 +115,7 @@ class Group:
 
     @property
     def is_pair(self) -> bool:
-        """Whether this is two owners without server and computing parties: they meet under encryption, or by
-        noisy messages.
-        """
+        """Whether two owners meet under encryption or by noisy messages, without server and computing parties."""
         alone = (
             len(set(self.owners)) == 2 == len(self.owners)
             and not self.computing_parties

@@ -169,7 +169,11 @@ def run_here(
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
-        _raise_first(list(tasks.values()))
+        # The error that started the trouble: a party's own before what its peers made of it.
+        ended = [task.exception() for task in tasks.values() if not task.cancelled()]
+        errors = [error for error in ended if error is not None]
+        for error in sorted(errors, key=_is_of_peers):
+            raise error
         return Outcome(
             results={name: task.result() for name, task in tasks.items()},
             traffic={name: party.traffic for name, party in parties.items()},
@@ -184,16 +188,8 @@ def _logged(name: str, channel: Channel, lines: list[str]) -> Channel:
     return LoggedChannel(channel, lambda step: lines.append(step_line(name, "", step)))
 
 
-def _raise_first(tasks: list[asyncio.Task[Any]]) -> None:
-    """Raise the error that started the trouble: a party's own before what its peers made of it."""
-    errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
-    own = [
-        error
-        for error in errors
-        if not isinstance(error, RemoteProtocolError) or isinstance(error, RowsNotProved)
-    ]
-    for error in (*own, *errors):
-        raise error
+def _is_of_peers(error: BaseException) -> bool:
+    return isinstance(error, RemoteProtocolError) and not isinstance(error, RowsNotProved)
 
 
 def _finish(work: Awaitable[T]) -> T:

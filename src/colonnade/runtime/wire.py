@@ -1,7 +1,4 @@
-"""How a message becomes bytes, how bytes that may be hostile become a message.
-
-And frames in order for one event loop.
-"""
+"""How a message becomes bytes, how bytes that may be hostile become one, and frames in order for one event loop."""
 
 from __future__ import annotations
 
@@ -56,7 +53,6 @@ class Message:
     source: str = ""
 
     def wrong(self, why: object) -> RemoteProtocolError:
-        """The error that says what is wrong with this message, and whose it is."""
         return RemoteProtocolError(f"{self.source}: {why}" if self.source else str(why))
 
     def text(self, name: str) -> str:
@@ -66,7 +62,6 @@ class Message:
         return self._typed(name, int)
 
     def array(self, name: str, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The array `name`, which must have this type and shape."""
         array = self.arrays.get(name)
         if array is None or array.dtype != np.dtype(dtype) or array.shape != shape:
             have = "none" if array is None else f"{array.dtype} of shape {array.shape}"
@@ -98,7 +93,6 @@ def encode(envelope: Envelope, message: Message, *, limit: int = MAX_FRAME) -> b
 
 
 def frame_size(envelope: Envelope, message: Message) -> int:
-    """How many bytes the frame of a message has, without making it."""
     content = sum(array.nbytes for array in message.arrays.values())
     return _PREFIX.size + len(_header(envelope, message)) + content
 
@@ -166,9 +160,7 @@ def _arrays(frame: bytes | bytearray, listed: list[Any], start: int) -> tuple[di
             raise ValueError("wrong array")
         if not all(type(side) is int and 0 <= side <= MAX_FRAME for side in shape):
             raise ValueError("wrong shape")
-        count = 1
-        for side in shape:
-            count *= side
+        count = math.prod(shape)
         dtype = np.dtype("<" + code)
         if start + count * dtype.itemsize > len(frame):
             raise RemoteProtocolError(f"a frame ended inside its array {name!r}")
@@ -272,7 +264,6 @@ class Mailbox:
             line.moved = time.monotonic()
 
     def interrupt(self, reason: str) -> None:
-        """Let whoever waits here stop waiting, whomever it waits for."""
         self.interrupted = reason
         self._ring()
 

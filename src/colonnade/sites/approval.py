@@ -1,7 +1,4 @@
-"""Approval by people.
-
-A job that two administrators submit, and one that waits until somebody at this party has said yes.
-"""
+"""Approval by people: jobs that two administrators submit, and jobs that wait until somebody at this party says yes."""
 
 from __future__ import annotations
 
@@ -134,7 +131,6 @@ def propose(kit: Kit, job: str, *, hours: float = HOURS) -> Proposal:
 
 
 def confirm(kit: Kit, proposal: Proposal) -> Proposal:
-    """Confirm another administrator's proposal, as the administrator whose kit this is."""
     _check_submits(kit)
     confirmed = replace(proposal, confirmer=kit.identity().name)
     confirmed = replace(confirmed, confirmation=_signed(kit, confirmed, "confirmation"))
@@ -277,7 +273,6 @@ def approve(
 def decline(
     kit: Kit, job: str, *, by: str, because: str, key: SigningKey | None = None, patience: float = PATIENCE
 ) -> Request:
-    """Say no to a job, as this person and for this reason: one no is enough."""
     if not because.strip():
         raise InputError("declining a job needs a reason, which stands in the ledger. Say why.")
     return _decide(kit, job, by, False, because.strip()[:_MAX_REASON], key, patience)
@@ -317,17 +312,14 @@ def _decide(
         party=request.party,
         because=because,
     )
-    ledger = Ledger.open(request.ledger, patience=patience)
-    ledger.note_decision(replace(decision, signature=_signature(decision, kit, key)))
-    return _with_decisions(kit, [request], patience)[0]
-
-
-def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tuple[str, str], ...]:
     if key is None:
-        return vouch(kit.identity(), decision.statement, purpose=_PURPOSE, scheme="certificate")
-    value = key.sign(decision.statement, purpose=_PURPOSE)
-    made = {"scheme": "ed25519", "public": key.public.hex(), "value": value.hex()}
-    return tuple(sorted(made.items()))
+        signature = vouch(kit.identity(), decision.statement, purpose=_PURPOSE, scheme="certificate")
+    else:
+        value = key.sign(decision.statement, purpose=_PURPOSE).hex()
+        signature = (("public", key.public.hex()), ("scheme", "ed25519"), ("value", value))
+    ledger = Ledger.open(request.ledger, patience=patience)
+    ledger.note_decision(replace(decision, signature=signature))
+    return _with_decisions(kit, [request], patience)[0]
 
 
 def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:

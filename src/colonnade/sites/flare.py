@@ -1,8 +1,8 @@
 """A channel over the cells of NVIDIA FLARE: bytes in, bytes out, and no opinion about what they mean.
 
 This is the one module that touches FLARE's messaging, which is internal to it; the version is pinned, and a contract
-test holds what is used here. FLARE relays what sites say to each other through its server, so this channel promises
-neither secrecy nor authenticity: it is to be sealed (`runtime/identity.py`).
+test holds what is used here. FLARE relays what sites say to each other through its server, so this channel is to be
+sealed (`runtime/identity.py`).
 
 Frames are numbered and go out without waiting for an answer; what arrived is told with every frame that goes back, and
 asked once a second. A frame that did not arrive is sent again, and the mailbox drops what it has. A peer is given up

@@ -1,7 +1,6 @@
-"""Whether a member is well, in numbers: what a person, a probe and an alarm look at.
+"""Whether a member is well, in numbers that a person, a probe and an alarm look at, from its own kit and files alone.
 
-Everything is read from the member's own kit and files; nothing is asked of anybody. A party is connected if its server
-said within `HEARD_SECONDS` that it heard it, which takes a message there and one back.
+A party is connected if its server said within `HEARD_SECONDS` that it heard it: a message there and one back.
 """
 
 from __future__ import annotations
@@ -64,7 +63,6 @@ class Health:
 
 
 def health(kit: Kit) -> Health:
-    """How a member is now: its connection, its certificate, its ledger, its disk and its jobs."""
     problems: list[str] = []
     presence = Presence.load(kit.path)
     heard = None if presence is None else presence.seconds_since_heard()
@@ -122,7 +120,6 @@ def health(kit: Kit) -> Health:
 
 
 def _ledger(kit: Kit) -> Path | None:
-    """Where the member's ledger lies; None if it named no party file yet."""
     if kit.kind == "server":
         return kit.path / "server.ledger"
     return PartyFile.load(kit.site()["party"]).ledger if "party" in kit.site() else None

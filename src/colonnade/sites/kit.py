@@ -1,7 +1,4 @@
-"""A member's kit.
-
-The folder with its certificate, its key and what its FLARE process may do; who is excluded, and who vouches.
-"""
+"""A member's kit: its certificate, its key and what its FLARE process may do; who is excluded, and who vouches."""
 
 from __future__ import annotations
 
@@ -259,7 +256,6 @@ class Kit:
         return replace(trust, excludes=self.exclusions(trust).check)
 
     def exclusions(self, trust: Trust | None = None) -> Exclusions:
-        """Who is excluded from the federation, as the newest list that this kit was given says."""
         trusted = trust or Trust.load(self.path / "startup" / "rootCA.pem")
         return Exclusions.load(self.path / "local" / EXCLUDED, trusted.root)
 
@@ -304,7 +300,6 @@ class Kit:
         return self.runs / job
 
     def harden(self) -> None:
-        """Forbid everything that Colonnade does not need, in this kit's own files."""
         local = self.path / "local"
         if self.kind == "admin":
             return

@@ -1,35 +1,12 @@
-"""Policy files: what a party ever agrees to, whoever submits the job. They never leave the party.
+"""Policy files: what a party ever agrees to, whoever submits the job (docs/two-organisations.md). They never leave it.
 
-::
-
-    methods = ["moments", "slr"]
-    parties = ["insurer", "shop"]
-    delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
-    rows = 1000               # the fewest people it may be about
-    verify = "rows"           # the least that is checked of what others deal
-    alignment = ["auto", "server"]   # the server may match pseudonyms of ids
-    alignments = {most = 10, days = 30}
-    most_ids = 1000000        # the most ids that another party may show
-    approval = "ask"          # a person here approves every job; "two" asks for two
-    submission = "two"        # one administrator proposes every job, and another confirms it
-
-    [epsilon]                 # by observer: the most that one job may tell it, of whichever unit
-    server = 1.5
-    reader = 1.5
-    "party:*" = 2.0
-
-    [options.slr]             # what a job may choose; the rest has its default
-    epochs = {most = 20}
-    optimiser = ["sgd", "adam"]
-
-Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
-trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
+Everything that is not named is refused. Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs
+that score people by a model that was trained; scores are shown to those whom `receivers` names and to this party.
 Where `server`, `computing_parties`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may
-have its
-default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or `most_ids`
-is not, there is no such limit. Ids are matched through the server only where `alignment` names "server". What is
-learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand in the
-party file.
+have its default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or
+`most_ids` is not, there is no such limit. Ids are matched through the server only where `alignment` names "server".
+What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs,
+stand in the party file.
 """
 
 from __future__ import annotations
@@ -115,7 +92,6 @@ class Alignments(Form):
         return f"at most {self.most} time{'' if self.most == 1 else 's'}{window}"
 
     def check(self, earlier: Sequence[Comparison], dataset: str, *, place: str) -> None:
-        """Return if there may be one more comparison of a data set now, after these."""
         since = ""
         if self.days is not None:
             began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=self.days)
@@ -156,7 +132,6 @@ Submitting = Literal["one", "two"]
 def people_of(
     approval: Approving | None, approvers: Mapping[str, str] | None, document: Document
 ) -> Approvers | None:
-    """Who approves a job, checked; None if nobody is asked."""
     if approval is None:
         if approvers is not None:
             raise OutOfRange(
@@ -186,7 +161,6 @@ def people_of(
 
 
 def check_limits(epsilons: Mapping[str, float], document: Document) -> None:
-    """Return if a policy's limits are for observers that there are, and greater than 0."""
     for observer, epsilon in epsilons.items():
         where = document.where(("epsilon", observer))
         if not (math.isfinite(epsilon) and epsilon > 0):
@@ -206,7 +180,6 @@ def check_limits(epsilons: Mapping[str, float], document: Document) -> None:
 def options_of(
     given: Mapping[str, Mapping[str, Any]], document: Document
 ) -> tuple[tuple[str, tuple[Accepted, ...]], ...]:
-    """What a policy accepts of each method's options, checked against what the methods have."""
     options = []
     for method, listed in given.items():
         if method not in METHODS:
@@ -243,7 +216,6 @@ def _accepted(option: str, value: Any, document: Document, place: tuple[str, ...
 
 
 def check_options(job: Job, accepted: Sequence[Accepted], *, policy: str) -> None:
-    """Return if every option of a job has its default, or a value that the policy accepts."""
     rules = {rule.option: rule for rule in accepted}
     chosen: list[tuple[str, Any, Any]] = [
         (name, getattr(job.options, name), field.get_default(call_default_factory=True))
@@ -426,20 +398,16 @@ class Policy:
             self._check_delta(job.delta)
 
     def _check_committee(self, job: Job, party: str) -> None:
-        """Return if the job's threshold and computing parties are named, or are those that a job has by default."""
         group = job.group()
         usual = Group.of(job.parties, active=job.active, server=job.server).threshold
         least = usual if self.threshold is None else self.threshold
         if group.threshold < least or (self.threshold is None and group.threshold != usual):
-            said = (
-                f"accepted is the default, {usual}"
-                if self.threshold is None
-                else f"the least accepted is {least}"
-            )
+            said = f"the least accepted is {least}"
+            if self.threshold is None:
+                said = f"accepted is the default, {usual}"
             raise PolicyRefused(
                 f"{self.name}, threshold: in the job {group.threshold} computing parties may pool what they have "
-                f"and learn "
-                f"nothing, and {said}. To accept it, write threshold = {group.threshold}."
+                f"and learn nothing, and {said}. To accept it, write threshold = {group.threshold}."
             )
         disclosed = group.threshold if self.disclosed_noise is None else self.disclosed_noise
         if group.tolerated < disclosed:
@@ -452,19 +420,15 @@ class Policy:
             job.parties, active=job.active, server=job.server, threshold=group.threshold
         ).computing_parties
         named = set(committee if self.computing_parties is None else (*self.computing_parties, party))
-        strangers = [
-            computing_party for computing_party in group.computing_parties if computing_party not in named
-        ]
+        strangers = [name for name in group.computing_parties if name not in named]
         if strangers:
-            said = (
-                f"{', '.join(committee)}, the default"
-                if self.computing_parties is None
-                else ", ".join(self.computing_parties)
-            )
+            named_here, default = self.computing_parties, ""
+            if named_here is None:
+                named_here, default = committee, ", the default"
             raise PolicyRefused(
                 f"{self.name}, computing parties: the job gives shares to {', '.join(strangers)}, and accepted "
-                f"are {said}. To "
-                f"accept it, write computing_parties = {json.dumps(group.computing_parties)}."
+                f"are {', '.join(named_here)}{default}. To accept it, write computing_parties = "
+                f"{json.dumps(group.computing_parties)}."
             )
 
     def _check_delta(self, delta: float) -> None:
@@ -485,7 +449,6 @@ class Policy:
             )
 
     def check_comparisons(self, earlier: Sequence[Comparison], dataset: str) -> None:
-        """Return if ids of a data set may be compared once more, after these comparisons."""
         if self.alignments is not None:
             self.alignments.check(earlier, dataset, place=f"{self.name}, alignments")
 
@@ -516,7 +479,6 @@ class Policy:
         return "; ".join(said)
 
     def check_release(self, release: Release) -> None:
-        """Return if every observer of this release may learn as much as it does."""
         for line in release.lines:
             limit = self.limit(line.observer)
             if limit is None:
@@ -571,7 +533,6 @@ class PolicedLedger(AskingAccountant):
         return self.ledger.charge(release, dataset, fresh=fresh)
 
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
-        """Write down with whom ids are compared, if the policy accepts one more time."""
         self.ledger.note_comparison(
             dataset,
             partners,

@@ -66,7 +66,6 @@ class Presence:
     others: tuple[str, ...] = ()
 
     def seconds_since_heard(self) -> float | None:
-        """How long ago the server last said that it heard this party; None if it never did."""
         if not self.heard:
             return None
         now = datetime.datetime.now(datetime.UTC)
@@ -83,12 +82,10 @@ class Presence:
         return self
 
     def save(self, kit: Path) -> None:
-        """Write it into a kit, for its owner alone, in one step."""
         write_whole(kit / PRESENCE, json.dumps(asdict(self)) + "\n", own=True)
 
     @classmethod
     def load(cls, kit: Path) -> Presence | None:
-        """What a kit's process noted last; None if it noted nothing yet."""
         try:
             fields = json.loads((kit / PRESENCE).read_text(encoding="utf-8"))
             return cls(**{**fields, "others": tuple(fields["others"])})
@@ -143,7 +140,6 @@ _NOT_YET = (ReturnCode.TARGET_UNREACHABLE, ReturnCode.COMM_ERROR)
 
 
 def question(identity: Identity, copy: str, server: str) -> str:
-    """What a party says of itself: its name, which copy of its kit it is, and a signature on both."""
     said = {"party": identity.name, "copy": copy, "server": server}
     signed = identity.sign(_statement(said))
     return json.dumps({**said, "certificate": identity.to_bytes().hex(), "signature": signed.hex()})

@@ -122,7 +122,6 @@ class Administration:
             return str(self._session.submit_job(str(folder)))
 
     def status(self, job: str) -> dict[str, Any]:
-        """What FLARE knows of a job: its status, when it was submitted and by whom."""
         with _quietly(f"there is no job {job}"):
             return dict(self._session.get_job_meta(job))
 
@@ -139,7 +138,6 @@ class Administration:
             self._session.abort_job(job)
 
     def download(self, job: str, folder: Path) -> Path:
-        """What the server's process of a finished job left for the administrator."""
         with _quietly(f"what is left of job {job} cannot be downloaded"):
             return Path(self._session.download_job_result(job, str(folder)))
 
@@ -179,7 +177,6 @@ Begin = Callable[[Kit], "subprocess.Popen[bytes]"]
 
 
 def command_for(kit: Kit) -> list[str]:
-    """What runs a server's or a party's FLARE process in the foreground."""
     if kit.kind == "admin":
         raise KitError(
             f"{kit.path} is an administrator's kit, which starts nothing. Name a server's or a party's."
@@ -231,7 +228,6 @@ def check_startable(kit: Kit) -> None:
 
 
 def kit_processes(kit: Kit) -> list[Any]:
-    """The processes on this machine that run this kit, those of its jobs included."""
     import psutil  # comes with FLARE
 
     processes = []
@@ -360,7 +356,6 @@ class _Launcher(ProcessJobLauncher):  # type: ignore[misc]
                 self._spare = _start(self.kind, self._kit)
 
     def _take(self) -> subprocess.Popen[bytes] | None:
-        """The spare process, which is then nobody else's; None if there is none that lives."""
         with self._lock:
             spare, self._spare = self._spare, None
         return spare if spare is not None and spare.poll() is None else None

@@ -135,7 +135,6 @@ class Invitation:
 
     @property
     def own_members(self) -> dict[str, dict[str, Any]]:
-        """The members whose kits lie in the federation's own folder, as FLARE describes them."""
         ports = {"fed_learn_port": self.port, "admin_port": self.port}
         server = {"name": self.host, "type": "server", "org": "organiser", **ports}
         return {"server": server, "admin": _administrator(ADMIN, "lead")}
@@ -148,7 +147,6 @@ def _administrator(name: str, role: str) -> dict[str, Any]:
 def found_federation(
     folder: Path, federation: str, *, host: str, port: int, submission: Literal["one", "two"] = "one"
 ) -> Invitation:
-    """Make the root, the server's kit and the administrator's kit, and return what parties are invited with."""
     draft = Invitation(federation, host, port, "")
     root, profile = folder / "root", folder / _PROFILE
     folder.mkdir(parents=True, exist_ok=True)
@@ -181,7 +179,6 @@ def administrator_name(name: str) -> str:
 
 
 def add_administrator(folder: Path, name: str, *, role: str) -> Kit:
-    """Make the kit of one more administrator with a role of FLARE's, as the holder of the federation's root."""
     invitation = Invitation.load(folder / INVITATION)
     root = Trust.load(folder / "root" / "rootCA.pem").root
     if Exclusions.load(folder / EXCLUDED, root).since(administrator_name(name)) is not None:
@@ -203,7 +200,6 @@ def ask_for_kit(folder: Path, invitation: Invitation, described: Mapping[str, An
 
 
 def approve(folder: Path, request: Path, signed: Path) -> None:
-    """Issue a certificate for a request, as the holder of the federation's root in `folder`."""
     if not (folder / "root" / "rootCA.key").exists():
         raise KitError(f"{folder} has no root/rootCA.key: only whoever made the federation can approve.")
     named = ("-c", folder / "root", "--profile", folder / _PROFILE, "--out", signed)
@@ -248,8 +244,7 @@ def approve_party(
     if requested.kind != "client" or not requested.name.isidentifier():
         raise KitError(
             f"{request} asks for a certificate in the name of {requested.name!r} as {requested.kind!r}, and only "
-            f"parties are "
-            "approved here. Nothing was issued; find out who sent it."
+            "parties are approved here. Nothing was issued; find out who sent it."
         )
     invitation = folder / INVITATION
     if invitation.exists() and requested.name.lower() == Invitation.load(invitation).host.lower():
@@ -268,8 +263,7 @@ def approve_party(
     if renews and not key:
         raise KitError(
             f"--fingerprint: {requested.name} asks for a second certificate, and whoever else asked in its name "
-            f"would get "
-            "it. Ask by telephone for the key's fingerprint, and give it here. Nothing was issued."
+            "would get it. Ask by telephone for the key's fingerprint, and give it here. Nothing was issued."
         )
     if not renews and approved.get(requested.name, requested.key) != requested.key:
         raise KitError(
@@ -392,7 +386,6 @@ def destroy_keys(folder: Path) -> None:
 
 
 def renew_own(folder: Path) -> tuple[Kit, ...]:
-    """Renew the server's and the administrator's kit in a federation's folder, as the holder of its root."""
     invitation = Invitation.load(folder / INVITATION)
     renewed = []
     for place, member in invitation.own_members.items():

@@ -52,7 +52,6 @@ class _JobComponent:
             self._refusal = error
 
     def _listen(self, member: str, context: FLContext) -> None:
-        """Open the channel of a member, unless there is no job to take part in."""
         if self._job is not None:
             job_id = context.get_job_id()
             addresses = {party: site_address(party, job_id) for party in self._job.parties}
@@ -60,7 +59,6 @@ class _JobComponent:
             self._channel = FlareChannel(member, context.get_engine().get_cell(), addresses)
 
     def _note_refusal(self, member: str, context: FLContext) -> None:
-        """Write down as the outcome why there is no job to take part in, if there is none."""
         error = self._refusal
         if error is None:
             return

@@ -203,7 +203,6 @@ class _Participation:
     party: Party | None = None
 
     async def run(self, unwritable: CannotWrite | None) -> dict[str, Any]:
-        """Take part, keep what came of it, and return what the outcome says of it."""
         kit, job, member, journal = self.kit, self.job, self.member, None
         program: Program
         spec: Any
@@ -275,9 +274,13 @@ class _Participation:
             if isinstance(job, ScoreJob):
                 facts |= scoring.keep(self.folder, member, ended.result())
             else:
-                site, result = inputs.site(member), result_at(job, ended)
+                site = inputs.site(member)
+                try:
+                    result, failure = result_at(job, ended), None
+                except ColonnadeError as error:
+                    result, failure = None, error
                 facts |= outcome_note(
-                    *finish_run(self.folder, job, ended, site, result, evaluation=evaluation)
+                    *finish_run(self.folder, job, ended, site, result, failure=failure, evaluation=evaluation)
                 )
         except OSError as error:
             raise CannotWrite(
@@ -311,9 +314,8 @@ class _Participation:
 
     def _keep_paid(self, job: Job, run: Run[Any]) -> None:
         """Keep what was paid for before an evaluation begins; what cannot be written now is tried again at the end."""
-        result = result_at(job, run)
-        if result is not None and not isinstance(result, ColonnadeError):
-            with suppress(OSError, ColonnadeError):
+        with suppress(OSError, ColonnadeError):
+            if (result := result_at(job, run)) is not None:
                 keep_opened(self.folder, job, run, result)
 
 

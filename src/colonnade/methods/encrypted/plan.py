@@ -25,10 +25,9 @@ from colonnade.privacy.paper import PaperFigure, active_sigma, passive_sigma
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     StepSensitivities,
-    encrypted_active_messages,
-    encrypted_passive_messages,
+    encrypted_messages,
 )
-from colonnade.protocols.paillier import Keys, PaillierKeys
+from colonnade.protocols.paillier import PaillierKeys
 from colonnade.protocols.plans import Options, Schemas, TrainingPlan, TrainingSpec, agreed, options_of
 from colonnade.protocols.shared_plan import Layout
 from colonnade.randomness import public_permutation
@@ -95,7 +94,7 @@ class EncryptedOptions(Options):
         return self.learning_rate if self.learning_rate is not None else (1.0 if short else 2.0)
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> PaillierKeys:
         return PaillierKeys(self.key_bits)
 
     def check(self, spec: TrainingSpec) -> None:
@@ -249,9 +248,9 @@ class EncryptedPlan(TrainingPlan, Layout):
         """How far one record moves each message of an owner, in units of the grid, given everything sent before."""
         one = 1 << self.fraction_bits
         peers = sum(clip for name, clip in self.clips.items() if name != owner) / one
-        measure = encrypted_active_messages if owner == self.active else encrypted_passive_messages
-        sensitivities = measure(
+        sensitivities = encrypted_messages(
             self.schedule,
+            active=owner == self.active,
             radius=self.options.radius,
             peer_clip=peers,
             step_size=self.options.step_size,

@@ -77,11 +77,6 @@ def three_part_replace(shape: GradientShape) -> tuple[GradientChange, GradientCh
     return _three(shape, (4, 1, 4))
 
 
-def three_part_formula(gamma: float, *, row_norm: float, weight_norm: float) -> tuple[float, float, float]:
-    """B, ‖w̄‖B² and γB for a real bound B on ‖x̄‖: the formula of `three_part_zero_out`, for tables."""
-    return row_norm, weight_norm * row_norm**2, gamma * row_norm
-
-
 def _fused(shape: GradientShape, constant: int) -> GradientChange:
     # √R₂(kγ² + ‖w̄‖√R₂) squared: R₂(k²γ⁴ + ‖w̄‖²R₂) + 2kγ²R₂√(‖w̄‖²R₂), and the square of an integer
     # vector's norm is an integer, so its floor is enough.

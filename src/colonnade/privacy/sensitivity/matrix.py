@@ -43,16 +43,6 @@ def norm_squared_bound(
     return float(rational) + math.sqrt(radicand)
 
 
-def grid_sensitivity(sensitivity: float, *, grid: float, coordinates: int) -> float:
-    """The L2 sensitivity of an aggregate whose d coordinates are rounded to a grid afterwards: Δ + g√d.
-
-    Each of the two neighbouring aggregates moves by at most g/2 in every coordinate.
-    """
-    if sensitivity < 0 or grid < 0 or coordinates < 0:
-        raise ValueError("a sensitivity, a grid and a number of coordinates cannot be negative")
-    return sensitivity + grid * math.sqrt(coordinates)
-
-
 def _bound(
     gamma: int, cap_squared: Fraction | float, columns: int, rounding: Rounding
 ) -> tuple[Fraction, Fraction]:

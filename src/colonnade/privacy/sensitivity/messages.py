@@ -68,7 +68,9 @@ def gamma_bounds(*, radius: float, active_cap: float, passive_cap: float, label_
 
 def _check(*values: float) -> None:
     if not all(math.isfinite(value) and value >= 0 for value in values):
-        raise ValueError("a radius, a cap and a label bound must be finite and not negative")
+        raise ValueError(
+            "radius, caps, bounds, step size, clip, ridge and grid must be finite and not negative"
+        )
 
 
 def _up(value: float) -> float:
@@ -139,7 +141,7 @@ def passive_messages(
     where d is the distance the weights may have moved: d ← min(2k, |1 − ηλ|·d + 2ηCc/b) after a step with the
     record, d ← |1 − ηλ|·d after one without. A message rounded to a grid g adds g√b to Δ_t.
     """
-    _check_values(radius, cap, step_size, clip, ridge, grid)
+    _check(radius, cap, step_size, clip, ridge, grid)
     return _worst_record(
         schedule,
         jump=2 * step_size * clip * cap / schedule.batch,
@@ -167,7 +169,7 @@ def active_messages(
     entry and L in place of C. The step must be short enough for gradient descent not to spread weights
     apart: η(βc² + λ) ≤ 2.
     """
-    _check_values(radius, cap, step_size, ridge, grid)
+    _check(radius, cap, step_size, ridge, grid)
     return _worst_record(
         schedule,
         jump=2 * step_size * bounds.size * cap / schedule.batch,
@@ -179,71 +181,27 @@ def active_messages(
     )
 
 
-def encrypted_active_messages(
+def encrypted_messages(
     schedule: Schedule,
     *,
+    active: bool,
     radius: float,
     peer_clip: float,
     step_size: float,
     cap: float = 1.0,
-    ridge: float = 0.0,
     grid: float = 0.0,
 ) -> StepSensitivities:
-    """DP-Paillier, active party: xᵢw − 2yᵢ with y = ±1, from a sender that clips; the peer clips to ±peer_clip.
+    """DP-Paillier, from a sender that clips: xᵢw − 2yᵢ with y = ±1 of the active party, xᵢw of a passive one.
 
-    Guarantee: row 2k·c + 4; the update (η/4b)·Σ(xᵢw − 2yᵢ + mᵢ)xᵢ moves by at most 2ηc(k·c + 2 + C′)/(4b).
+    Guarantee, with λ = 2 for the active party and 0 for a passive one, and a peer that clips to ±C′ = peer_clip: row
+    2k·c + 2λ; the update (η/4b)·Σ(xᵢw − λyᵢ + mᵢ)xᵢ moves by at most 2ηc(k·c + λ + C′)/(4b).
     """
-    return _encrypted(
-        schedule,
-        radius=radius,
-        cap=cap,
-        label=2.0,
-        peer=peer_clip,
-        step_size=step_size,
-        ridge=ridge,
-        grid=grid,
-    )
-
-
-def encrypted_passive_messages(
-    schedule: Schedule,
-    *,
-    radius: float,
-    peer_clip: float,
-    step_size: float,
-    cap: float = 1.0,
-    ridge: float = 0.0,
-    grid: float = 0.0,
-) -> StepSensitivities:
-    """DP-Paillier, passive party: xᵢw. Guarantee: row 2k·c; the update moves by at most 2ηc(k·c + C′)/(4b)."""
-    return _encrypted(
-        schedule,
-        radius=radius,
-        cap=cap,
-        label=0.0,
-        peer=peer_clip,
-        step_size=step_size,
-        ridge=ridge,
-        grid=grid,
-    )
-
-
-def _encrypted(
-    schedule: Schedule,
-    *,
-    radius: float,
-    cap: float,
-    label: float,
-    peer: float,
-    step_size: float,
-    ridge: float,
-    grid: float,
-) -> StepSensitivities:
-    _check_values(radius, cap, step_size, peer, ridge, grid)
+    _check(radius, cap, step_size, peer_clip, grid)
+    label = 2.0 if active else 0.0
     return _worst_record(
         schedule,
-        jump=2 * step_size * cap * (radius * cap + label + peer) / (4 * schedule.batch),
-        shrink=_contraction(step_size, cap**2 / 4, ridge),
+        jump=2 * step_size * cap * (radius * cap + label + peer_clip) / (4 * schedule.batch),
+        shrink=_contraction(step_size, cap**2 / 4, 0.0),
         extent=cap,
         row=2 * radius * cap + 2 * label,
         limit=2 * radius,
@@ -286,7 +244,12 @@ def _worst_record(
     last = schedule.size_of(per_epoch - 1)
     # Each of the T steps multiplies and adds a few times; this covers the rounding of all of them.
     upward = 1 + (8 * schedule.steps + 64) * 2.0**-53
-    since_first_use = np.array(_distances(schedule, jump=jump, shrink=shrink, limit=limit))
+    # How far a record has moved the weights, 0, 1, 2, … steps after its first use.
+    walked, distance = [], 0.0
+    for step in range(schedule.steps):
+        walked.append(distance)
+        distance = min(limit, shrink * distance + (0.0 if step % per_epoch else jump))
+    since_first_use = np.array(walked)
 
     def moved(distance: Floats, size: Counts | int, used: Counts) -> Floats:
         square = (size - used) * (extent * distance) ** 2 + used * row**2
@@ -307,20 +270,6 @@ def _worst_record(
     worst = int(totals.argmax())
 
     place = np.arange(schedule.steps) % per_epoch
-    distance = np.concatenate((np.zeros(worst), since_first_use[: schedule.steps - worst]))
+    apart = np.concatenate((np.zeros(worst), since_first_use[: schedule.steps - worst]))
     sizes = np.where(place == per_epoch - 1, last, batch)
-    return StepSensitivities(tuple(moved(distance, sizes, (place == worst).astype(np.int64)).tolist()))
-
-
-def _distances(schedule: Schedule, *, jump: float, shrink: float, limit: float) -> list[float]:
-    """How far a record has moved the weights, 0, 1, 2, … steps after its first use."""
-    distances, distance = [], 0.0
-    for step in range(schedule.steps):
-        distances.append(distance)
-        distance = min(limit, shrink * distance + (0.0 if step % schedule.steps_per_epoch else jump))
-    return distances
-
-
-def _check_values(*values: float) -> None:
-    if not all(math.isfinite(value) and value >= 0 for value in values):
-        raise ValueError("a radius, cap, step size, clip, ridge and grid must be finite and not negative")
+    return StepSensitivities(tuple(moved(apart, sizes, (place == worst).astype(np.int64)).tolist()))
