@@ -25,10 +25,15 @@ from colonnade.randomness import SystemRandomness
 from colonnade.report.facts import entry_text
 from colonnade.sites import approval
 from colonnade.sites.approval import Request, approve, decline, list_requests, vouched
-from colonnade.sites.kit import Kit
+from colonnade.sites.kit import Kit, Signature, vouch
 from colonnade.sites.policy import Approvers, Policy
 
 ROOT = Root.make()
+
+
+def by_kit(decision: Decision, kit: Kit) -> Signature:
+    """The signature that a party's own kit gives a decision."""
+    return vouch(kit.identity(), decision.statement, purpose="colonnade approval", scheme="certificate")
 
 
 @pytest.fixture
@@ -148,7 +153,7 @@ def test_a_job_that_comes_again_under_its_old_id_is_asked_about_again(
 def test_a_decision_of_another_party_does_not_count(kits: dict[str, Kit], tmp_path: Path) -> None:
     def deed(request: Request) -> None:
         foreign = Decision("j1", request.digest, request.what, (), by="Ada", approved=True, party="shop")
-        signed = replace(foreign, signature=approval._signature(foreign, kits["shop"], None))
+        signed = replace(foreign, signature=by_kit(foreign, kits["shop"]))
         Ledger.open(tmp_path / "bank.ledger").note_decision(signed)
         assert not list_requests(kits["bank"])[0].approvals
         decline(kits["bank"], "j1", by="Ben", because="nobody of the bank said yes")
@@ -226,11 +231,11 @@ def test_two_people_are_two_and_each_signs_with_their_own_key(kits: dict[str, Ki
 def test_a_signature_of_another_kit_or_of_other_words_does_not_count(kits: dict[str, Kit]) -> None:
     decision = Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank")
     trust, one = kits["bank"].trust(), Approvers(1, ())
-    signed = replace(decision, signature=approval._signature(decision, kits["bank"], None))
+    signed = replace(decision, signature=by_kit(decision, kits["bank"]))
     assert vouched(signed, trust, one)
     assert not vouched(replace(signed, by="Eve"), trust, one)
     assert not vouched(decision, trust, one)
-    other = replace(decision, signature=approval._signature(decision, kits["shop"], None))
+    other = replace(decision, signature=by_kit(decision, kits["shop"]))
     assert not vouched(other, trust, one)
     stranger = Root.make().issue("bank")
     value = stranger.sign(b"colonnade approval" + decision.statement).hex()
