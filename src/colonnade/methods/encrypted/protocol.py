@@ -310,6 +310,7 @@ async def encrypted_session(
 async def encrypted_gradient(
     party: Party, table: RowSource | None, plan: EncryptedPlan, question: Question | None = None
 ) -> tuple[Array, OwnerTranscript | None]:
+    """This owner's weights after all epochs, and, where the run is recorded, what it could write down."""
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return np.zeros(0), None
