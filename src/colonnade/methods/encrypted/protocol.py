@@ -12,8 +12,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto import paillier
 from colonnade.crypto import paillier_vectors as vectors
+from colonnade.crypto.paillier import (
+    Ciphertexts,
+    Encryptor,
+    InvalidCiphertext,
+    PrivateKey,
+    PublicKey,
+    decrypt,
+    decrypt_any_size,
+)
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.encrypted.plan import LARGEST_SCORE, EncryptedPlan, coefficients
@@ -35,7 +43,7 @@ Notify = dict[str, tuple[Array, Array]]
 class Question(Protocol):
     """What a receiver asks of encrypted numbers, and how it reads the answer. An attack asks something else."""
 
-    def ask(self, numbers: paillier.Ciphertexts, integers: Integers) -> paillier.Ciphertexts:
+    def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
         """As many ciphertexts as were agreed, from one number a record and the receiver's own integers."""
 
     def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
@@ -49,7 +57,7 @@ class AgreedQuestion:
         self._fields, self._bits = plan.packing(receiver), plan.entry_bits(receiver)
         self._width, self._most = plan.width(receiver), plan.largest_sum(receiver)
 
-    def ask(self, numbers: paillier.Ciphertexts, integers: Integers) -> paillier.Ciphertexts:
+    def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
         return vectors.packed(vectors.times_matrix(numbers, integers, bits=self._bits), self._fields)
 
     def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
@@ -66,9 +74,9 @@ class Exchange:
     def __init__(self, party: Party, plan: EncryptedPlan, question: Question | None = None) -> None:
         self._party, self._plan = party, plan
         self._question = question or AgreedQuestion(plan, party.name)
-        self._private: paillier.PrivateKey | None = None
-        self._keys: dict[str, paillier.PublicKey] = {}
-        self._encryptors: dict[str, paillier.Encryptor] = {}
+        self._private: PrivateKey | None = None
+        self._keys: dict[str, PublicKey] = {}
+        self._encryptors: dict[str, Encryptor] = {}
 
     async def begin(self) -> None:
         party, plan = self._party, self._plan
@@ -78,12 +86,12 @@ class Exchange:
             if holder == party.name:
                 self._private = await make_key(party, plan.options.keys, others)
                 self._keys[holder] = self._private.public
-                own = await asyncio.to_thread(paillier.Encryptor.for_owner, self._private, party.randomness)
+                own = await asyncio.to_thread(Encryptor.for_owner, self._private, party.randomness)
                 self._encryptors[holder] = own
                 continue
             self._keys[holder] = key = await hear_key(party, holder, plan.options.keys)
             if not plan.splits or any(relay[0] == holder and party.name in relay for relay in relays):
-                adding = await asyncio.to_thread(paillier.Encryptor.for_key, key, party.randomness)
+                adding = await asyncio.to_thread(Encryptor.for_key, key, party.randomness)
                 self._encryptors[holder] = adding
         if len(others) > 1:
             # One owner adds to what another encrypted, so all must hold the same keys.
@@ -109,17 +117,17 @@ class Exchange:
         said, numbers = await self.collect(count, step)
         most = sum(self._plan.extent(owner) for owner in self._plan.relay(self._party.name))
         try:
-            return await asyncio.to_thread(paillier.decrypt, self._private, numbers, at_most=most)
-        except paillier.InvalidCiphertext as error:
+            return await asyncio.to_thread(decrypt, self._private, numbers, at_most=most)
+        except InvalidCiphertext as error:
             raise said.wrong(error) from None
 
-    async def collect(self, count: int, step: str) -> tuple[Message, paillier.Ciphertexts]:
+    async def collect(self, count: int, step: str) -> tuple[Message, Ciphertexts]:
         """What everybody added up for this owner, encrypted, with the message that brought it."""
         name = self._party.name
         said = await hear(self._party, self._plan.relay(name)[-1], f"{step} for {name}")
         return said, await heard_ciphertexts(said, self._keys[self._holder(name)], count)
 
-    async def ask(self, numbers: paillier.Ciphertexts, integers: Integers, step: str) -> list[int]:
+    async def ask(self, numbers: Ciphertexts, integers: Integers, step: str) -> list[int]:
         """Multiply, mask, make fresh, send to the key's owner; returns the masks."""
         party, plan = self._party, self._plan
         requested = await asyncio.to_thread(self._question.ask, numbers, integers)
@@ -143,9 +151,9 @@ class Exchange:
                 values = await asyncio.to_thread(plan.mask(receiver).answer, private, requested)
             else:
                 # As the protocol is printed: whatever the receiver packed into a plaintext is read out to it.
-                signed = await asyncio.to_thread(paillier.decrypt_any_size, private, requested)
+                signed = await asyncio.to_thread(decrypt_any_size, private, requested)
                 values = tuple(value % private.public.modulus for value in signed)
-        except paillier.InvalidCiphertext as error:
+        except InvalidCiphertext as error:
             raise said.wrong(error) from None
         width = self._answer_bytes(receiver, private.public)
         numbers = np.frombuffer(b"".join(value.to_bytes(width, "little") for value in values), dtype=np.uint8)
@@ -171,7 +179,7 @@ class Exchange:
     def _holder(self, receiver: str) -> str:
         return self._plan.relay(receiver)[0] if self._plan.splits else self._plan.active
 
-    def _answer_bytes(self, receiver: str, key: paillier.PublicKey) -> int:
+    def _answer_bytes(self, receiver: str, key: PublicKey) -> int:
         bits = self._plan.mask(receiver).value_bits if self._plan.bounded else key.bits
         return -(-bits // 8)
 
@@ -310,6 +318,7 @@ async def encrypted_session(
 async def encrypted_gradient(
     party: Party, table: RowSource | None, plan: EncryptedPlan, question: Question | None = None
 ) -> tuple[Array, OwnerTranscript | None]:
+    """This owner's weights after all epochs, and, where the run is recorded, what it could write down."""
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return np.zeros(0), None
