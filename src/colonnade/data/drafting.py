@@ -83,7 +83,7 @@ def outward(low: float, high: float) -> tuple[float, float]:
 def _texts(values: Any) -> set[str]:
     given = (value for value in distinct(values_of(values))[0] if value is not None and value == value)
     # A whole number is as it was before a data frame wrote it with a point.
-    return {t.split(".")[0] if POINTED.fullmatch(t) else t for t in map(text_of, given) if t}
+    return {text.split(".")[0] if POINTED.fullmatch(text) else text for text in map(text_of, given) if text}
 
 
 def _in_order(text: str) -> tuple[bool, int, str]:
