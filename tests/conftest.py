@@ -15,7 +15,7 @@ import pytest
 import typer
 from _pytest.doctest import DoctestModule
 from browser import Browser, BrowserError, browser, executable
-from cli_project import Cli, Project, train, write_project
+from cli_project import Cli, Project, train, train_until_killed, write_project
 from hypothesis import settings
 from postgresql_server import serve
 from same_noise import SameNoise
@@ -98,6 +98,13 @@ def trained(trained_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     shutil.copytree(trained_once, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return Project(tmp_path)
+
+
+@pytest.fixture
+def killed(project: Project) -> Project:
+    """The files after a run that was killed right after its release was opened."""
+    train_until_killed(project, "runs/first")
+    return project
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from boards import ADA, BEN, EVE, HOSTILE_JOB, Client, application, ask, bank, recorded, visit, write_runs
-from cli_project import Project, train, write_project
+from cli_project import Project, write_project
 from report_runs import hostile_run, private_run
 from two_houses import job_text
 
@@ -309,24 +309,6 @@ def test_a_request_shows_the_text_of_its_job(tmp_path: Path) -> None:
     assert "method = &#34;local&#34;" in page
     assert "&lt;script&gt;alert" in page and "<script>alert" not in page
     assert "An earlier version asked" in ada.get("/requests/j2").text
-
-
-class Killed(BaseException):
-    """As a kill: nothing that follows is run, but for what the operating system does."""
-
-
-@pytest.fixture
-def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A run that was killed right after its release was opened."""
-    project = write_project(tmp_path)
-
-    def kill(*_: object, **__: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
-        train(project, "--output", str(tmp_path / "runs" / "first"))
-    return project
 
 
 def test_a_run_that_was_stopped_is_recovered_on_its_page_and_its_model_leaves(killed: Project) -> None:

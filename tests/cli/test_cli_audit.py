@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cli_project import Project, one_object
+from cli_project import Cli, Project
 
 from colonnade.cli.app import run
 from colonnade.lab import experiments as auditing
@@ -16,13 +16,10 @@ def audit(*arguments: str) -> int:
     return run(["audit", *arguments])
 
 
-def test_an_audit_of_a_job_reads_no_row_and_charges_nothing(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_audit_of_a_job_reads_no_row_and_charges_nothing(project: Project, cli: Cli) -> None:
     project.path("bank.csv").unlink()
     project.path("insurer.csv").unlink()
-    assert audit("job.toml", "--runs", "8") == 0
-    said = capsys.readouterr().out
+    said = cli("audit job.toml --runs 8")
     assert "proved: ε ≤ 1.00 at δ = 1e-05" in said and "┃" in said
     assert "A lower bound near 0 proves nothing" in said
     facts = json.loads(project.path("audits/job/facts.json").read_text())
@@ -37,12 +34,10 @@ def test_an_audit_of_a_job_reads_no_row_and_charges_nothing(
     assert project.charges("bank") == 0 and not project.path("bank.ledger").exists()
 
 
-def test_an_audit_of_a_run_joins_its_report(trained: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_audit_of_a_run_joins_its_report(trained: Project, cli: Cli) -> None:
     before = trained.path("run/facts.json").read_text()
     charges = trained.charges("bank")
-    capsys.readouterr()
-    assert audit("run", "--runs", "8", "--json") == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("audit run --runs 8")
     assert facts["method"] == "moments" and not facts["defect"]
     page = trained.path("run/report.html").read_text()
     assert "What an audit could show of it" in page and "party:insurer" in page
@@ -53,16 +48,14 @@ def test_an_audit_of_a_run_joins_its_report(trained: Project, capsys: pytest.Cap
     assert audit("run", "--output", "elsewhere", "--runs", "8") == 3
 
 
-def test_people_of_private_data_are_refused_and_of_public_data_taken(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert audit("job.toml", "--public", "--runs", "8") == 4
-    assert "bank.toml, insurer.toml did not" in capsys.readouterr().err.replace("\n", " ")
+def test_people_of_private_data_are_refused_and_of_public_data_taken(project: Project, cli: Cli) -> None:
+    assert "bank.toml, insurer.toml did not" in cli("audit job.toml --public --runs 8", code=4).replace(
+        "\n", " "
+    )
     assert not project.path("audits").exists()
     for party in ("bank", "insurer"):
         project.edit(f"{party}.toml", "patience = 0.2", "patience = 0.2\npublic = true")
-    assert audit("job.toml", "--public", "--runs", "8") == 0
-    assert "people declared public" in capsys.readouterr().out
+    assert "people declared public" in cli("audit job.toml --public --runs 8")
 
 
 def test_more_than_is_proved_is_a_loud_defect(

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli_project import Project, one_object
+from cli_project import Cli, Project
 
 from colonnade import MomentRelease
 from colonnade.cli.app import run
@@ -24,10 +24,9 @@ def public(project: Project) -> Project:
 
 
 def test_public_data_gives_a_table_a_picture_and_a_page_and_charges_nothing(
-    public: Project, capsys: pytest.CaptureFixture[str]
+    public: Project, cli: Cli
 ) -> None:
-    assert compare(public, *FEW, "--output", "out") == 0
-    out = capsys.readouterr().out
+    out = cli("compare", "job.toml", *FEW, "--output", "out")
     folder = public.path("out")
     assert sorted(path.name for path in folder.iterdir()) == [
         "comparison.html",
@@ -47,22 +46,16 @@ def test_public_data_gives_a_table_a_picture_and_a_page_and_charges_nothing(
     assert public.charges("bank") == public.charges("insurer") == 0
 
 
-def test_as_json_it_is_one_object_with_the_same_facts(
-    public: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert compare(public, *FEW, "--json") == 0
-    printed = one_object(capsys.readouterr().out)
+def test_as_json_it_is_one_object_with_the_same_facts(public: Project, cli: Cli) -> None:
+    printed = cli.facts("compare", "job.toml", *FEW)
     kept = json.loads(public.path("runs/job-comparison/comparison.json").read_text())
     assert printed["report"] == "runs/job-comparison/comparison.html"
     assert {key: value for key, value in printed.items() if key != "report"} == kept
 
 
-def test_private_data_is_not_touched_without_being_asked(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_private_data_is_not_touched_without_being_asked(project: Project, cli: Cli) -> None:
     before = project.files()
-    assert compare(project, *FEW) == PRIVACY
-    said = capsys.readouterr().err
+    said = cli("compare", "job.toml", *FEW, code=PRIVACY)
     assert "bank and insurer did not declare the data public" in said
     assert "server 6.00" in said and "Nothing was run or charged" in said and "--charge" in said
     assert project.files() == before and project.charges("bank") == 0

@@ -87,29 +87,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"method": "encrypted"}, "releases its model: moments, margin, functional, slr, local."),
-        ({"method": "intermediate"}, "by method 'intermediate' its weights stay with their parties"),
-        ({"method": "one-shot"}, "no guarantee covers scores by them. Nothing was run or charged."),
-        ({"method": "moments", "task": "pca"}, "components predict nothing"),
-        ({"method": "spca", "task": "pca"}, "components predict nothing"),
-    ],
-)
-def test_people_are_not_held_out_for_a_model_that_cannot_be_judged_on_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, str], message: str
-) -> None:
-    text = JOB.replace("classification", change.get("task", "classification"))
-    text += f'method = "{change["method"]}"\nheld_out = 0.3\n'
-    job = write(tmp_path, first=0, people=60, job=text, ledgers=tmp_path)
-    for verb in (["train", job], ["plan", job, "--rows", 60]):
-        code, found = requested(*verb, capsys=capsys)
-        assert code == 4 and message in found["error"]["message"], found
-        assert ", held_out: people are held out to judge" in found["error"]["message"]
-    assert not list(tmp_path.glob("*.ledger*"))
-
-
 def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(trained: Path) -> None:
     facts = json.loads((trained / "run" / "facts.json").read_text())
     evaluated = facts["evaluated"]

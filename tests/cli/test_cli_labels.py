@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from cli_project import Cli, Project, train
+from cli_project import Cli, Project, train_until_killed
 
 from colonnade.cli.app import run
 from colonnade.models.files.linear_file import ModelFile
@@ -96,18 +96,8 @@ def test_plan_says_what_several_labels_cost_and_other_methods_are_refused(severa
     assert several.charges("bank") == 0
 
 
-def test_a_run_that_was_stopped_is_recovered_with_all_its_models(
-    several: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill(*_: object, **__: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
-        train(several, "--output", "runs/first")
+def test_a_run_that_was_stopped_is_recovered_with_all_its_models(several: Project) -> None:
+    train_until_killed(several, "runs/first")
     assert run(["recover", "first"]) == 0
     model = ModelFile.load(several.path("runs/first/model-2.json"))
     assert model.frame.label.label is not None and model.frame.label.label.column == "loss"

@@ -19,13 +19,13 @@ from colonnade.planning.pilot import PilotRuns
 from colonnade.planning.recommend import Answer, ask_budgets
 
 USAGE, INPUT, PLAN = 2, 3, 4
+# The job's own method alone, without its error: the rest is rehearsed where a test is about it.
+OWN = ("--methods", "none", "--no-simulation")
 REHEARSE = PilotRuns.rehearse
 
 
 def plan(project: Project, *options: str) -> int:
-    """The job's own method alone, without its error: the rest is rehearsed where a test is about it."""
-    chosen = options if "--methods" in options else (*options, "--methods", "none", "--no-simulation")
-    return run(["plan", str(project.path("job.toml")), *chosen])
+    return run(["plan", str(project.path("job.toml")), *options, *(() if "--methods" in options else OWN)])
 
 
 def test_a_plan_promises_what_the_run_then_promises_and_touches_nothing(
@@ -35,8 +35,7 @@ def test_a_plan_promises_what_the_run_then_promises_and_touches_nothing(
     for name in data:
         project.path(name).unlink()
     before = set(project.folder.iterdir())
-    assert plan(project, "--rows", str(ROWS), "--json") == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("plan", "job.toml", "--rows", str(ROWS), *OWN)
     assert set(project.folder.iterdir()) == before, "no ledger is made, and no data is needed"
     for name, text in data.items():
         project.path(name).write_text(text)
@@ -51,26 +50,21 @@ def test_a_plan_promises_what_the_run_then_promises_and_touches_nothing(
     assert set(own["forecast"]["steps"]) - set(foretold) == aligning, "a report leaves alignment out"
 
 
-def test_a_plan_can_count_rows_if_it_is_asked_to(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert plan(project, "--count", "--json") == 0
-    assert one_object(capsys.readouterr().out)["rows"] == ROWS
+def test_a_plan_can_count_rows_if_it_is_asked_to(project: Project, cli: Cli) -> None:
+    assert cli.facts("plan", "job.toml", "--count", *OWN)["rows"] == ROWS
     for options in ((), ("--rows", "10", "--count")):
-        assert plan(project, *options) == USAGE
-        assert "--rows" in capsys.readouterr().err
+        assert "--rows" in cli("plan", "job.toml", *options, *OWN, code=USAGE)
     assert plan(project, "--rows", "0") == INPUT
 
 
-def test_a_plan_says_what_is_checked(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_says_what_is_checked(project: Project, cli: Cli) -> None:
     method = 'method = "moments"'
     for requested, said in (
         (f'{method}\nverify = "none"', 'verify = "rows" in the job asks for checks'),
         (f'{method}\nverify = "rows"', "Rows, verify"),
     ):
         project.edit("job.toml", method, requested)
-        assert plan(project, "--rows", "100", "--no-simulation") == 0
-        assert said in " ".join(capsys.readouterr().out.split())
+        assert said in " ".join(cli("plan", "job.toml", "--rows", "100", "--no-simulation", *OWN).split())
         project.edit("job.toml", requested, method)
 
 
@@ -81,39 +75,32 @@ def test_a_plan_says_what_could_be_checked() -> None:
         assert plan_words._checked(other).endswith("everybody runs this protocol.")
 
 
-def test_a_plan_says_if_it_leaves_out_matching_ids(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_says_if_it_leaves_out_matching_ids(project: Project, cli: Cli) -> None:
     for options, said in (((), True), (("--held", "bank=150"), False)):
-        assert plan(project, "--rows", "100", "--no-simulation", *options) == 0
-        assert ("say with --held" in " ".join(capsys.readouterr().out.split())) is said
+        assert (
+            "say with --held"
+            in " ".join(cli("plan", "job.toml", "--rows", "100", "--no-simulation", *options, *OWN).split())
+        ) is said
 
 
-def test_budgets_are_asked_with_what_the_ledger_holds_and_not_written(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_budgets_are_asked_with_what_the_ledger_holds_and_not_written(project: Project, cli: Cli) -> None:
     project.edit("insurer.toml", "epsilon = 4.0", "epsilon = 1.5")
     assert train(project) == 0
     before = {party: project.path(f"{party}.ledger").read_bytes() for party in ("bank", "insurer")}
-    capsys.readouterr()
-    assert plan(project, "--rows", str(ROWS), "--json") == 0
-    bank, insurer = one_object(capsys.readouterr().out)["budgets"]
+    bank, insurer = cli.facts("plan", "job.toml", "--rows", str(ROWS), *OWN)["budgets"]
     assert bank["admits"] is True
     assert insurer["admits"] is False and "is left of 1.5" in insurer["reason"]
     assert before == {party: project.path(f"{party}.ledger").read_bytes() for party in before}
     # The budget that counts is the one in the party's file now.
     project.edit("insurer.toml", "epsilon = 1.5", "epsilon = 9.0")
-    assert plan(project, "--rows", str(ROWS), "--json") == 0
-    assert all(item["admits"] for item in one_object(capsys.readouterr().out)["budgets"])
+    assert all(item["admits"] for item in cli.facts("plan", "job.toml", "--rows", str(ROWS), *OWN)["budgets"])
 
 
-def test_schemas_alone_are_enough(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schemas_alone_are_enough(project: Project, cli: Cli) -> None:
     project.path("insurer.toml").unlink()
-    assert plan(project, "--rows", "2000") == 0
-    out = capsys.readouterr().out
+    out = cli("plan", "job.toml", "--rows", "2000", *OWN)
     assert "insurer  not known" in out and "bank     yes" in out and "Nothing was run or charged." in out
-    assert plan(project, "--count") == INPUT
-    assert "insurer" in capsys.readouterr().err
+    assert "insurer" in cli("plan", "job.toml", "--count", *OWN, code=INPUT)
 
 
 @pytest.mark.parametrize(
@@ -125,30 +112,21 @@ def test_schemas_alone_are_enough(project: Project, capsys: pytest.CaptureFixtur
     ],
 )
 def test_what_cannot_be_learnt_is_said_before_it_is_paid_for(
-    project: Project, capsys: pytest.CaptureFixture[str], epsilon: str, rows: int, pieces: tuple[str, ...]
+    project: Project, cli: Cli, epsilon: str, rows: int, pieces: tuple[str, ...]
 ) -> None:
     project.edit("job.toml", "epsilon = 1.0", f"epsilon = {epsilon}")
-    assert plan(project, "--rows", str(rows)) == 0
-    out = capsys.readouterr().out
+    out = cli("plan", "job.toml", "--rows", str(rows), *OWN)
     assert "Warnings" in out and all(piece in out for piece in pieces), out
 
 
-def test_a_large_delta_is_warned_of_and_a_larger_one_refused(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert plan(project, "--rows", "9000") == 0
-    assert "Warnings" not in capsys.readouterr().out
-    assert plan(project, "--rows", "20000") == 0
-    assert "δ = 1e-05 is not below 1/(10n) = 5e-06" in capsys.readouterr().out
-    assert plan(project, "--rows", "200000") == PLAN
-    assert "1/n" in capsys.readouterr().err
+def test_a_large_delta_is_warned_of_and_a_larger_one_refused(project: Project, cli: Cli) -> None:
+    assert "Warnings" not in cli("plan", "job.toml", "--rows", "9000", *OWN)
+    assert "δ = 1e-05 is not below 1/(10n) = 5e-06" in cli("plan", "job.toml", "--rows", "20000", *OWN)
+    assert "1/n" in cli("plan", "job.toml", "--rows", "200000", *OWN, code=PLAN)
 
 
-def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert plan(project, "--rows", "2000", "--methods", "local,intermediate", "--json") == 0
-    facts = one_object(capsys.readouterr().out)
+def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(project: Project, cli: Cli) -> None:
+    facts = cli.facts("plan job.toml --rows 2000 --methods local,intermediate")
     methods = {item["method"]: item for item in facts["methods"]}
     assert facts["methods"][0]["method"] == "moments" and set(methods) == {"moments", "local", "intermediate"}
     for item in methods.values():
@@ -218,44 +196,37 @@ def test_all_methods_can_be_asked_for(project: Project) -> None:
     )
 
 
-def test_people_who_are_held_out_are_not_planned_to_be_trained_on(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_people_who_are_held_out_are_not_planned_to_be_trained_on(project: Project, cli: Cli) -> None:
     project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\nheld_out = 0.25")
-    assert plan(project, "--rows", "400", "--methods", "none", "--no-simulation", "--json") == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("plan", "job.toml", "--rows", "400", *OWN)
     assert (facts["rows"], facts["common"], facts["held_out"]) == (300, 400, 0.25)
     assert "Of 400 people in common 0.25 are held out. The model is judged on them." in plan_text(facts, None)
 
 
 def test_whose_the_figures_of_a_network_will_be_is_said_before_it_is_trained(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli
 ) -> None:
     project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\nheld_out = 0.25")
     project.edit("job.toml", '"moments"', '"network"')
-    assert plan(project, "--rows", "400", "--methods", "none", "--no-simulation", "--json") == 0
-    text = plan_text(one_object(capsys.readouterr().out), None)
+    text = plan_text(cli.facts("plan", "job.toml", "--rows", "400", *OWN), None)
     assert "which only the label holder sees" in text and "The model is judged" not in text
 
 
 def test_a_method_that_could_not_be_judged_is_not_offered_to_a_job_that_holds_people_out(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli
 ) -> None:
     project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\nheld_out = 0.25")
-    assert plan(project, "--rows", "400", "--methods", "encrypted", "--no-simulation", "--json") == 0
-    moments, encrypted = one_object(capsys.readouterr().out)["methods"]
+    moments, encrypted = cli.facts("plan job.toml --rows 400 --methods encrypted --no-simulation")["methods"]
     assert not moments["reason"] and "no guarantee covers scores" in encrypted["reason"]
     project.edit("job.toml", '"moments"', '"encrypted"')
-    assert plan(project, "--rows", "400", "--methods", "none", "--no-simulation", "--json") == 4
-    assert "Leave held_out out, or take a method" in capsys.readouterr().out
+    assert "Leave held_out out, or take a method" in cli(
+        "plan", "job.toml", "--rows", "400", "--json", *OWN, code=4
+    )
 
 
-def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(project: Project, cli: Cli) -> None:
     project.edit("bank.schema.toml", 'classes = ["low", "high"]', 'classes = ["low", "middle", "high"]')
-    assert plan(project, "--rows", "400", "--methods", "encrypted", "--no-simulation", "--json") == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("plan job.toml --rows 400 --methods encrypted --no-simulation")
     moments, encrypted = facts["methods"]
     assert encrypted["forecast"] is None and "two classes" in encrypted["reason"]
     assert moments["forecast"]["expected"] is None and "no simulation" in moments["forecast"]["unknown"]
@@ -263,10 +234,9 @@ def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(
 
 
 def test_a_line_and_another_machine_change_the_time_and_nothing_else(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert plan(project, "--rows", "400", "--json") == 0
-    text = capsys.readouterr().out
+    text = cli("plan", "job.toml", "--rows", "400", "--json", *OWN)
     facts = one_object(text)
     here = project.path("here.json")
     machine = {name: value / 2 for name, value in facts["rehearsed_on"].items()}
@@ -284,12 +254,12 @@ def test_a_line_and_another_machine_change_the_time_and_nothing_else(
 
 
 def test_people_whom_a_party_holds_alone_make_matching_part_of_the_forecast(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli
 ) -> None:
-    assert plan(project, "--rows", "100", "--json") == 0
-    alike = one_object(capsys.readouterr().out)["methods"][0]["forecast"]
-    assert plan(project, "--rows", "100", "--held", "bank=150", "--json") == 0
-    matched = one_object(capsys.readouterr().out)["methods"][0]["forecast"]
+    alike = cli.facts("plan", "job.toml", "--rows", "100", *OWN)["methods"][0]["forecast"]
+    matched = cli.facts("plan", "job.toml", "--rows", "100", "--held", "bank=150", *OWN)["methods"][0][
+        "forecast"
+    ]
     # The server keeps a share: every id travels to it once, as a pseudonym of 16 bytes.
     assert matched["bytes"] - alike["bytes"] > 16 * (150 + 100)
     assert matched["rounds"] >= alike["rounds"]
@@ -308,15 +278,11 @@ def test_a_run_on_public_data_sets_its_plan_against_its_outcome_and_another_run_
     assert predicted["seconds"] > 0 and measured["seconds"] > 0 and measured["error"] is not None
 
 
-def test_a_plan_says_in_which_way_ids_are_matched_and_how_long_that_takes(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_says_in_which_way_ids_are_matched_and_how_long_that_takes(project: Project, cli: Cli) -> None:
     short = ("--rows", "100", "--methods", "none", "--no-simulation", "--held", "bank=1000000")
-    assert plan(project, *short) == 0
-    announced = " ".join(capsys.readouterr().out.split())
+    announced = " ".join(cli("plan", "job.toml", *short, *OWN).split())
     assert "matched through the server" in announced and 'where a policy does not name "server"' in announced
-    assert plan(project, *short, "--json") == 0
-    found = one_object(capsys.readouterr().out)["matching"]
+    found = cli.facts("plan", "job.toml", *short, *OWN)["matching"]
     # Sixteen bytes for each id of a list, and a bit to answer it.
     assert found["by"] == "server" and 16.1e6 < found["bytes"] < 16.2e6
     assert 0.1 < found["seconds"] < 120

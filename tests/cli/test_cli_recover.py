@@ -20,23 +20,6 @@ INPUT, INTERRUPTED = 3, 130
 WHOLE = {"release.npz", "model.json", "facts.json", "report.html"}
 
 
-class Killed(BaseException):
-    """As a kill: nothing that follows is run, but for what the operating system does."""
-
-
-@pytest.fixture
-def killed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A run that was killed right after its release was opened."""
-
-    def kill(*_: object, **__: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
-        train(project, "--output", "runs/first")
-    return project
-
-
 def then_signal(number: signal.Signals) -> Callable[..., None]:
     """What keeps a release, and a signal right after it."""
     keep = colonnade.cli.train._keep_paid

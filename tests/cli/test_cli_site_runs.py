@@ -8,7 +8,7 @@ import pytest
 from certificates import Root
 from cli_project import Cli, one_object
 from relayed_jobs import houses, run_job
-from two_houses import MEMBERS, job_text, split, write_party
+from two_houses import MEMBERS, job_text, split
 
 from colonnade.cli.app import run
 from colonnade.federation.files import FORMAT, sealed_text
@@ -130,15 +130,3 @@ def test_a_run_of_a_form_that_is_not_known_is_refused_by_name(
     (tmp_path / ".run.draft" / "facts.json").unlink()
     (tmp_path / ".run.draft" / "paid.json").write_text(json.dumps(kept))
     assert announced in said(capsys, "recover", str(folder), code=INPUT)
-
-
-def test_people_are_scored_by_a_release_of_a_kit_between_parties_in_one_process(
-    kits: dict[str, Kit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for party in ("bank", "shop"):
-        write_party(tmp_path, party)
-    (tmp_path / "job.toml").write_text(job_text())
-    announced = said(
-        capsys, "predict", str(kits["bank"].run_folder("released")), str(tmp_path / "job.toml"), code=5
-    )
-    assert "60 of the 60 people to score were trained on" in announced

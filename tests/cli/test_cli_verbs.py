@@ -15,7 +15,7 @@ from colonnade import MomentRelease
 from colonnade.cli.app import app, run
 from colonnade.cli.demo_files import INCOMES, PARTIES, PEOPLE, RICH, census
 
-USAGE, INPUT = 2, 3
+INPUT = 3
 
 
 def test_a_run_writes_release_report_and_facts_and_says_where(project: Project, cli: Cli) -> None:
@@ -46,14 +46,6 @@ def test_train_as_json_is_one_object_and_nothing_else(
     assert printed.err == "" and printed.out.count("\n") == 1
     assert facts["report"] == "runs/job/report.html" and facts["private"] is True
     assert facts["measured"] is None, "exact accuracy on private rows would be a release"
-
-
-def test_people_whom_only_one_party_knows_are_left_out(project: Project, cli: Cli) -> None:
-    project.row("bank.csv", 3, "X1,30,clerk,low")
-    lines = project.path("insurer.csv").read_text().splitlines()
-    project.path("insurer.csv").write_text("\n".join([lines[0], *reversed(lines[1:-1])]) + "\n")
-    assert cli.facts("train job.toml")["rows"] == ROWS - 2
-    assert project.charges("bank") == project.charges("insurer") == 1
 
 
 def test_a_refusal_of_one_party_costs_the_other_nothing_also_where_rows_differ(
@@ -87,13 +79,6 @@ def test_a_release_that_teaches_nothing_is_kept_all_the_same(
     assert MomentRelease.load(kept / "release.npz").rows == ROWS
     assert "No model was learnt" in (kept / "report.html").read_text()
     assert project.charges("bank") == tries
-
-
-def test_what_noise_made_doubtful_is_noted(project: Project, cli: Cli) -> None:
-    project.edit("job.toml", 'task = "classification"', 'task = "pca"\ncomponents = 5')
-    project.edit("job.toml", "epsilon = 1.0", "epsilon = 0.01")
-    declare_public(project)
-    assert "stand out of the noise" in cli.facts("train job.toml")["notes"][0]
 
 
 def test_the_demonstration_shows_what_it_promises(

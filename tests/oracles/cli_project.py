@@ -127,6 +127,21 @@ def train(project: Project, *options: str) -> int:
     return run(["train", str(project.path("job.toml")), *options])
 
 
+class Killed(BaseException):
+    """As a kill: nothing that follows is run, but for what the operating system does."""
+
+
+def train_until_killed(project: Project, output: str) -> None:
+    """A run that is killed right after its release was opened."""
+
+    def kill(*_: object, **__: object) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
+        patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
+        train(project, "--output", output)
+
+
 @dataclass(frozen=True)
 class Cli:
     """The command line: what a verb prints, and that it ends with the code that is expected.

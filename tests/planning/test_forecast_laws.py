@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from encrypted_runs import WIDER
 from forecast_jobs import foretold, planned, ran, tables
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
+from colonnade.methods.encrypted import plan as encrypted_plan
 from colonnade.methods.method import Method
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.table import METHODS
@@ -82,7 +84,8 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "widths", [[2, 2], pytest.param([2, 1, 1], marks=pytest.mark.slow)], ids=["two", "three"]
 )
-def test_batches_under_encryption_are_counted(widths: list[int]) -> None:
+def test_batches_under_encryption_are_counted(widths: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encrypted_plan, "PaillierKeys", lambda bits: WIDER)
     made = tables(widths, 29)
     requested, plan, federation = planned("encrypted", made, 29, options={"epochs": 3, "batch": 8})
     assert len(untyped(METHODS["encrypted"]).pilots(plan)) == 3
