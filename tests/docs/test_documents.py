@@ -62,7 +62,7 @@ NOT_RUN = (
     (r"pip install", "sets an environment up, which takes the network"),
     (r"colonnade board ", "answers until it is ended: tests/board"),
     (r"colonnade evaluate ", "needs people with labels: tests/cli/test_cli_evaluate.py"),
-    (r"colonnade attack ", "half a minute of exponentiations: tests/cli/test_cli_attack.py"),
+    (r"colonnade attack ", "half a minute of exponentiations: tests/lab/test_attacks_campaign.py"),
     (
         r"colonnade (federation|party|job|doctor bank/kit|runs --kit|show bank/kit) ?",
         "needs several machines: tests/cli/test_cli_federation.py",
