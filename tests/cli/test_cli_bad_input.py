@@ -6,6 +6,17 @@ from cli_project import Cli, Project, train
 INPUT, PRIVACY = 3, 5
 
 
+def test_no_message_shows_a_value_from_a_data_file(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.row("bank.csv", 3, "C2,30,pirate,low")
+    train(project)
+    project.row("bank.csv", 3, "XSECRET,30,clerk,low")
+    train(project)
+    printed = capsys.readouterr()
+    assert "pirate" not in printed.err and "SECRET" not in printed.err
+
+
 def test_delta_past_one_over_n_needs_to_be_said_twice(project: Project, cli: Cli) -> None:
     project.edit("job.toml", "delta = 1e-5", "delta = 0.1\naccepted_delta = 0.1")
     for party in ("bank", "insurer"):

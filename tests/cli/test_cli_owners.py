@@ -1,5 +1,7 @@
 """Every method with two to five owners of columns: what a run left is read again by every verb that takes it."""
 
+from __future__ import annotations
+
 import csv
 import json
 from collections.abc import Iterator
@@ -115,11 +117,11 @@ def refused(verb: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 
 
 
 def numbered() -> Iterator[Any]:
-    """Every case with two to five owners; a study but for one release and one model that steps found."""
+    """Every case with two to five owners; a study but where plans state coalitions without names, once a method."""
     for place, case in enumerate(CASES):
         first = case.method not in {before.method for before in CASES[:place]}
         for count in range(2, len(OWNERS) + 1):
-            quick = first and case.method in ("moments", "margin") and count == len(OWNERS)
+            quick = first and case.method in SHARED and count == len(OWNERS)
             marks = () if quick else (pytest.mark.slow,)
             yield pytest.param(case, count, id=f"{case.method}-{case.task}-{count}", marks=marks)
 

@@ -195,3 +195,14 @@ def test_rows_are_checked_a_block_at_a_time_however_many_there_are() -> None:
         RowClaims(rows=made.block, claims=claims, points=(0, -1))
         with pytest.raises(ValueError, match="rows"):
             RowClaims(rows=rows, claims=claims, points=(0, -1))
+
+
+@pytest.mark.slow  # it searches; that a grid is refused with the largest that fits is quick in other methods
+def test_a_grid_too_fine_for_the_noise_says_which_one_fits() -> None:
+    tables = tables_of(("bank", "insurer"), 60)
+    with pytest.raises(PlanError, match=r"The largest gamma that fits is \d+") as error:
+        plan_for(tables, gamma=1 << 17)
+    largest = int(str(error.value).split("fits is ")[1].rstrip("."))
+    plan_for(tables, gamma=largest)
+    with pytest.raises(PlanError, match="The largest gamma"):
+        plan_for(tables, gamma=largest + 1)

@@ -67,7 +67,7 @@ DEALT: dict[str, Callable[[float], Any]] = {
     "functional": lambda epsilon: functional(pair(), epsilon),
     "judging": lambda epsilon: evaluated(pair(), epsilon),
     "margin": lambda epsilon: margin_plan(tables_of(PAIR, 500), epsilon=epsilon),
-    "slr": lambda epsilon: slr(epsilon, rate=1.0),
+    "slr": slr,
 }
 
 
