@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block as Rows
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.numbers.field import FieldArray
@@ -37,6 +37,11 @@ class OpenedObjective(SessionResult[FunctionalPlan]):
 
 async def functional_session(party: Party, table: Table | None, spec: TrainingSpec) -> OpenedObjective:
     aligned, plan = await prepare(party, table, spec, FunctionalPlan)
+    return await open_objective(party, aligned, plan)
+
+
+async def open_objective(party: Party, aligned: AlignedTable | None, plan: FunctionalPlan) -> OpenedObjective:
+    """Open the objective of an agreed plan once, and publish it to every owner."""
     opened = await functional_mechanism(party, aligned, plan)
     shape = (plan.dissection.coefficients,)
     coefficients = await publish_integers(
