@@ -11,10 +11,10 @@ from margin_runs import margin_plan, tables_of
 from training_specs import requested
 
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError, TooMuchMemory
-from colonnade.methods.margin import plan as planning
 from colonnade.methods.margin.plan import MarginOptions, MarginSchedule
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.privacy.guarantee import account
+from colonnade.protocols import plans
 from colonnade.runtime.party import Group
 
 PAIR = ("bank", "insurer")
@@ -121,7 +121,7 @@ def test_a_delta_that_would_publish_a_row_is_refused() -> None:
 
 
 def test_rows_that_do_not_fit_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning.plans, "physical_memory", lambda: 1 << 18)
+    monkeypatch.setattr(plans, "physical_memory", lambda: 1 << 18)
     with pytest.raises(TooMuchMemory, match="5000 rows of"):
         margin_plan(tables_of(PAIR, 5000))
 

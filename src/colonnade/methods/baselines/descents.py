@@ -134,18 +134,22 @@ def descend(
     mechanism, kept = plan.mechanism, plan.steps - plan.steps // 2
     pace = learning_rate * clip / (GRID * float(plan.rate) * plan.rows)
     for step in range(plan.steps):
-        chosen = np.arange(plan.rows)
-        if plan.rate < 1:
-            # Each record with probability `rate`, exactly and independently.
-            bound = plan.rate.numerator * ((1 << _RATE_BITS) // plan.rate.denominator)
-            draws = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
-            chosen = np.flatnonzero(draws < np.uint32(bound))
+        chosen = _sample(plan, randomness)
         total = clipped_sum(features, loss, weights, chosen, clip=clip, law=plan.law)
         total += mechanism.draw(plan.entries, randomness)
         weights = weights - pace * total.reshape(weights.shape)
         if step >= plan.steps - kept:
             average += weights / kept
     return average
+
+
+def _sample(plan: DescentSchedule, randomness: Randomness) -> NDArray[np.int64]:
+    """Each record with probability `rate`, exactly and independently."""
+    if plan.rate == 1:
+        return np.arange(plan.rows)
+    bound = plan.rate.numerator * ((1 << _RATE_BITS) // plan.rate.denominator)
+    draws = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
+    return np.flatnonzero(draws < np.uint32(bound))
 
 
 def clipped_sum(
