@@ -22,8 +22,6 @@ LEVELS = (
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 MODULES = sorted(ROOT.rglob("*.py"))
-# Where the process of a job begins, which may import from above: kits name it, so it stays where it is.
-ENTRIES = dict.fromkeys(("sites/remote.py", "sites/job_process.py"), "cli")
 # A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between
 # parties with the protocols, the rest with the learners.
 BETWEEN_PARTIES = {"plan", "losses", "rows", "protocol", "blocks", "curve"}
@@ -36,8 +34,6 @@ SHARED_BY_METHODS = {"glm"}
 
 def room_of(path: Path) -> str:
     within = path.relative_to(ROOT)
-    if within.as_posix() in ENTRIES:
-        return ENTRIES[within.as_posix()]
     if within.parts[0] == "methods" and len(within.parts) == 3:
         return "protocols" if path.stem in BETWEEN_PARTIES else "learn"
     return "learn" if within.parts[0] in {"methods", *WITH_LEARN} else within.parts[0].removesuffix(".py")

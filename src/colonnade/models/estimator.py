@@ -1,9 +1,10 @@
-"""What the parameters of estimators may be."""
+"""What estimators share: parameters and their checks, scores, classes."""
 
 from __future__ import annotations
 
 import inspect
 import math
+from abc import ABC, abstractmethod
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -91,7 +92,7 @@ class Estimator:
         return type("Tagged", (*mixins, base.BaseEstimator), {})().__sklearn_tags__()
 
 
-class Classifier(Estimator):
+class Classifier(Estimator, ABC):
     """An estimator of classes."""
 
     _mixin = "ClassifierMixin"
@@ -99,8 +100,8 @@ class Classifier(Estimator):
     threshold = 0.5
     classes_: NDArray[Any]
 
-    def _scores(self, rows: Rows) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _scores(self, rows: Rows) -> Array: ...
 
     def decision_function(self, X: Rows) -> Array:
         """Log-odds of the second class; with more classes, one score per class."""
