@@ -57,6 +57,17 @@ def test_runs_that_make_the_same_ledger_share_it(project: Project) -> None:
     assert len(set(found)) == 1, found
 
 
+def test_an_internal_error_after_a_charge_says_what_stays_charged(
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("a value of somebody")
+
+    monkeypatch.setattr("colonnade.evaluation.trained_run.train_on", broken)
+    said = cli("train", str(project.path("job.toml")), "--output", str(project.path("run")), code=1)
+    assert "That stays charged" in said and "KeyError" in said and "somebody" not in said
+
+
 def test_loops_are_compiled_where_there_is_no_place_for_them(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

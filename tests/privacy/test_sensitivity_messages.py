@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from colonnade.methods.glm import losses as library
 from colonnade.privacy.sensitivity import messages as losses
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
@@ -51,6 +52,14 @@ LOSSES: dict[str, tuple[Callable[..., Any], ...]] = {
         lambda ky: (0.0, ky / 2, ky),
     ),
 }
+
+
+def test_every_loss_is_tried_by_brute_force() -> None:
+    assert len(LOSSES) == len(library.LOSSES), (
+        "write the new loss's residual, bounds and labels into LOSSES above"
+    )
+
+
 SIZES = [
     (1.0, 1.0, 1.0, 1.0),
     (0.5, 0.7, 0.3, 3.0),

@@ -141,6 +141,8 @@ def _run(given: list[str]) -> int:
             f"a mistake in Colonnade, not in your input: {type(error).__name__} at {step.filename}, line "
             f"{step.lineno}. Set {TRACEBACK}=1 to see all of it, and report it."
         )
+        # What a verb adds is its own words: what stays charged, and where the record is.
+        message = " ".join((message, *getattr(error, "__notes__", ())))
         return _report("Mistake", message, MISTAKE, as_json, number=ColonnadeError.number)
 
 

@@ -124,7 +124,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[st
                     watch=Watch(advance, interrupted),
                     evaluation=evaluation,
                 )
-            except (OSError, ColonnadeError) as error:
+            except Exception as error:
                 _fail(folder, job, federation, error, run=run.name)
                 raise
             finished = folder.finish()
@@ -189,3 +189,4 @@ def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException
         ) from None
     if isinstance(error, ColonnadeError):
         raise type(error)(f"{error} {notify}") from None
+    error.add_note(notify)

@@ -271,7 +271,7 @@ class Rows(Protocol):
 class Table:
     """One party's rows and what it declared about them.
 
-    Reading a file streams it: a table holds no rows, only the place where they are.
+    Opening a file reads its header only; `check` reads it once, and keeps its rows in memory or on the disk.
 
     >>> schema = Schema.parse('''id = "customer"
     ... columns.age = {kind = "numeric", low = 17, high = 90}''')
@@ -543,7 +543,7 @@ def check_declared(party: object, schema: object) -> None:
 
 @dataclass(frozen=True)
 class AlignedTable:
-    """What protocols and learners take: only alignment makes one.
+    """What protocols take: only alignment makes one.
 
     `digest` is what the parties compared; equal digests mean equal ids in equal order. `rows` is public.
     """

@@ -18,7 +18,7 @@ from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.holdout import Saves, keep_parts
 from colonnade.federation.job import Job
-from colonnade.methods.glm.losses import DEFAULT_LOSS
+from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES
 from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, TrainingResult, frame_of
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.network_file import NetworkModel, network_parts
@@ -27,7 +27,7 @@ from colonnade.models.class_weights import check_classes, of_job, weights_text
 from colonnade.models.effects import learning_facts
 from colonnade.models.files.document import MODEL
 from colonnade.models.files.linear_file import KINDS, Model, ModelFile, model_file, parts_of
-from colonnade.models.fitting import ESTIMATORS, NoiseWarning
+from colonnade.models.fitting import NoiseWarning
 from colonnade.models.inputs import InputSpec
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
@@ -252,7 +252,7 @@ def model_for(job: ModelRequest, result: TrainingResult) -> Any:
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
     if job.task != "pca":
         loss = result.loss if isinstance(result, LinearModel) else ""
-        kind = KINDS[ESTIMATORS[loss or DEFAULT_LOSS[job.task]]]
+        kind = KINDS[LOSSES[loss or DEFAULT_LOSS[job.task]].estimator]
         return kind(**of_job(job.options)) if kind is LogisticRegression else kind()
     return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(result).columns))
 

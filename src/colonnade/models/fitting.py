@@ -12,7 +12,7 @@ import numpy as np
 from colonnade.data.labels import Label, label_named
 from colonnade.errors import ColonnadeError, InputError, LabelMismatch
 from colonnade.federation.federation import Federation
-from colonnade.methods.glm.losses import DEFAULT_LOSS
+from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES
 from colonnade.methods.method import LinearModel, TrainedModel, frame_of
 from colonnade.methods.table import checked_options, method_named, train_with
 from colonnade.models.discriminant import Discriminant, binary_rule, multiclass_rule, one_vs_rest_rule
@@ -22,15 +22,6 @@ from colonnade.models.release import MomentRelease
 from colonnade.models.tables.margins import Margins, is_levelled
 from colonnade.models.tables.matched import matched_rule
 from colonnade.protocols.plans import Task, TrainingSpec
-
-ESTIMATORS = {
-    "logistic": "LogisticRegression",
-    "least_squares": "LinearRegression",
-    "svm": "SupportVectorClassifier",
-    "poisson": "PoissonRegression",
-    "gamma": "GammaRegression",
-}
-"""The estimator of each loss."""
 
 
 class NoiseWarning(UserWarning):
@@ -154,15 +145,14 @@ def linear_of(model: TrainedModel, *, task: Task, loss: str = "") -> LinearModel
 
 def _check_loss(task: Task, *, given: str, wanted: str) -> None:
     own = DEFAULT_LOSS.get(task, "")
-    if (given or own) != (wanted or own):
-        raise InputError(
-            _instead(f"loss = {given or own!r} makes another kind of model.", task, given or own)
-        )
+    given, wanted = given or own, wanted or own
+    if given != wanted and LOSSES[given].estimator != LOSSES[wanted].estimator:
+        raise InputError(_instead(f"loss = {given!r} makes another kind of model.", task, given))
 
 
 def _instead(reason: str, task: Task, trained: str) -> str:
     networks = {"classification": "NeuralClassifier", "regression": "NeuralRegressor"}
-    name = ESTIMATORS.get(trained) or networks[task]
+    name = LOSSES[trained].estimator if trained in LOSSES else networks[task]
     return f"{reason} Fit it with {name}."
 
 

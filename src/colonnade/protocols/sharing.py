@@ -229,7 +229,8 @@ async def lower(party: Party, value: Shared, *, scheme: Shamir, step: str) -> Sh
 async def open_to(
     party: Party, receiver: str, value: Shared, *, scheme: Shamir, release: Release, step: str
 ) -> NDArray[Any] | None:
-    """The door: `receiver` learns `value`, everybody else learns nothing, every ledger is charged first.
+    """The door: `receiver` learns `value`, everybody else learns nothing, every ledger is charged first (once:
+    `charge_first` may have done so).
 
     Refused, before any share leaves, unless fresh masks of the value's full degree from at least t + 1
     dealers are in it, none of which was in anything opened before: then whoever sees all 2t + 1 shares,

@@ -22,10 +22,13 @@ Array = NDArray[np.float64]
 
 
 class Loss(Protocol):
-    """What the protocol needs of a loss; `colonnade.methods.glm.losses` has five."""
+    """What the protocol needs of a loss; `LOSSES` has them. `estimator` is the class of `colonnade` for its models."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def estimator(self) -> str: ...
 
     @property
     def task(self) -> Task: ...
@@ -91,6 +94,7 @@ class Logistic(_TwoClasses):
     """ln(1 + e^(−yθ)); h = −y·s(−yθ)."""
 
     name = "logistic"
+    estimator = "LogisticRegression"
     task: Task = "classification"
     radius: float = 3.0
 
@@ -117,6 +121,7 @@ class SquaredHinge(_TwoClasses):
     """max(0, 1 − yθ)²: the l2-SVM; h = −2y·max(0, 1 − yθ)."""
 
     name = "svm"
+    estimator = "SupportVectorClassifier"
     task: Task = "classification"
     radius: float = 2.0
 
@@ -144,6 +149,7 @@ class LeastSquares:
     """(y − θ)² for a label scaled to [−1, 1]; h = 2(θ − y)."""
 
     name = "least_squares"
+    estimator = "LinearRegression"
     task: Task = "regression"
     radius: float = 2.0
 
@@ -178,6 +184,7 @@ class Poisson:
     """e^θ − yθ for a count, or another number from 0 up, in its own units; h = e^θ − y."""
 
     name = "poisson"
+    estimator = "PoissonRegression"
     task: Task = "regression"
     radius: float = 1.0
 
@@ -227,6 +234,7 @@ class Gamma:
     """
 
     name = "gamma"
+    estimator = "GammaRegression"
     task: Task = "regression"
     radius: float = 1.0
 
