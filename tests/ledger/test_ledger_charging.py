@@ -147,7 +147,7 @@ def test_a_refusal_says_who_asked_what_it_costs_what_is_left_and_what_to_do() ->
     assert "is left of 0.25 " in message
     for part in ("data set 'adult'", "unit 'record'", "observer 'server'", "δ = 1e-05"):
         assert part in message
-    assert message.endswith("Raise the budget, or plan again with more noise.")
+    assert message.endswith("Raise the budget, or lower epsilon in the job.")
 
 
 def test_a_refusal_never_reads_as_if_the_release_would_fit() -> None:

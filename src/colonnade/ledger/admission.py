@@ -232,7 +232,7 @@ def _admit(state: LedgerState, release: Release, account: Account, budget: Budge
         raise BudgetExceeded(
             f"{state.party}: releasing {release.what} to {release.receiver} costs ε = {_up(after - before)}; "
             f"{_down(left(budget.epsilon, before))} is left of {_down(budget.epsilon)} ({account}, "
-            f"δ = {budget.delta:g}).{why} Raise the budget, or plan again with more noise."
+            f"δ = {budget.delta:g}).{why} Raise the budget, or lower epsilon in the job."
         )
 
 
