@@ -21,16 +21,7 @@ from colonnade.privacy.guarantee import account
 from colonnade.report.charts import Axes, Series, draw
 from colonnade.runtime.party import Group
 
-COMMANDS = {
-    "gaussian": privacy.gaussian,
-    "discrete-gaussian": privacy.discrete_gaussian,
-    "laplace": privacy.laplace,
-    "discrete-laplace": privacy.discrete_laplace,
-    "skellam": privacy.skellam,
-    "moments": privacy.moments,
-    "poisson-binomial": privacy.poisson_binomial,
-    "messages": privacy.messages,
-}
+COMMANDS = {str(command.name): command.callback for command in privacy.app.registered_commands}
 MOMENTS = ("moments", "--party", "bank=3", "--party", "shop=2", "--classes", "3")
 SUMS = ("poisson-binomial", "--parties", "3", "--trials", "4")
 DEALT = ("skellam", "--l1", "100", "--l2", "20", "--entries", "50", "--owners", "5", "--threshold", "2")
