@@ -163,6 +163,14 @@ def test_an_observer_who_knows_more_never_gets_a_smaller_epsilon(ask: Any) -> No
     assert len(set(one_part)) == 3
 
 
+def test_options_may_stand_in_any_order(ask: Any) -> None:
+    dealt = ("--mu", "4000", "--owners", "3")
+    one = ask("skellam", "--l1", "100", "--l2", "20", "--others-l1", "150", "--others-l2", "28", *dealt)
+    assert one == ask(
+        "skellam", *dealt, "--others-l2", "28", "--others-l1", "150", "--l2", "20", "--l1", "100"
+    )
+
+
 def test_without_a_bound_of_their_own_owners_are_charged_for_a_replacement(ask: Any) -> None:
     twice = epsilons(ask(*DEALT, "--mu", "4000"))["party:any"]
     given = epsilons(ask(*DEALT, "--mu", "4000", "--others-l1", "200", "--others-l2", "40"))["party:any"]

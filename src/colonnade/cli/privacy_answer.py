@@ -103,11 +103,15 @@ LAWS: Mapping[str, tuple[str, str, tuple[str, ...], Fraction, Fraction]] = {
 }
 # One release, by the noise, the sensitivities, and how many parts of it an observer knows.
 EVENTS: Mapping[str, Callable[..., Event]] = {
-    "gaussian": lambda sigma, l2, **_: events.Gaussian(l2, sigma),
-    "discrete-gaussian": lambda variance, l2, **dealt: DiscreteGaussianNoise(variance).event(l2, **dealt),
-    "laplace": lambda scale, l1, **_: events.Laplace(l1, scale),
-    "discrete-laplace": lambda scale, l1, **dealt: DiscreteLaplaceNoise(scale).event(l1, **dealt),
-    "skellam": lambda mu, l1, l2, **dealt: SkellamNoise(mu).event(VectorChange(l1, l2), **dealt),
+    "gaussian": lambda noise, sensitivity, **_: events.Gaussian(sensitivity, noise),
+    "discrete-gaussian": lambda noise, sensitivity, **dealt: DiscreteGaussianNoise(noise).event(
+        sensitivity, **dealt
+    ),
+    "laplace": lambda noise, sensitivity, **_: events.Laplace(sensitivity, noise),
+    "discrete-laplace": lambda noise, sensitivity, **dealt: DiscreteLaplaceNoise(noise).event(
+        sensitivity, **dealt
+    ),
+    "skellam": lambda noise, l1, l2, **dealt: SkellamNoise(noise).event(VectorChange(l1, l2), **dealt),
 }
 
 
@@ -123,14 +127,14 @@ def added_noise(
 ) -> MechanismFamily:
     """Noise that so many owners deal in parts of 1/(owners − t), of whom t may collude.
 
-    `norms` are the sensitivities in the order in which the law takes them, then those of the `others`' part.
+    `norms` are the sensitivities, by the names that the law has for them, and those of the `others`' part.
     """
-    own = [norm for name, norm in norms.items() if norm is not None and not name.startswith("others")]
-    theirs = [norm for name, norm in norms.items() if norm is not None and name.startswith("others")]
-    if not theirs:
+    own = {name: norm for name, norm in norms.items() if norm is not None and not name.startswith("others")}
+    theirs = {name: norms.get("others" if name == "sensitivity" else f"others_{name}") for name in own}
+    if all(norm is None for norm in theirs.values()):
         # To replace is to zero out and to put in, so twice the sensitivity of zeroing out is always enough.
-        theirs = [norm if unit == REPLACE.name else 2 * norm for norm in own]
-    if len(theirs) < len(own):
+        theirs = {name: norm if unit == REPLACE.name else 2 * norm for name, norm in own.items()}
+    if None in theirs.values():
         raise PlanError("give both --others-l1 and --others-l2, or neither.")
     t = threshold
     if t is None:
@@ -148,7 +152,7 @@ def added_noise(
     dealt = {"entries": entries or LARGEST_DRAW, "parts": owners, "of": owners - t}
 
     def views(noise: Fraction, times: int) -> Views:
-        blind: Any = EVENTS[law](noise, *own, known=t, **dealt)
+        blind: Any = EVENTS[law](noise, **own, known=t, **dealt)
         blind = Repeated(blind if rate is None else events.PoissonSampled(rate, blind), times)
         if owners == 1:
             return (View(Reader(), about, blind, f"whoever draws the noise keeps it secret{hidden}"),)
@@ -157,7 +161,7 @@ def added_noise(
         for known in sorted({1, max(t, 1)}):
             # Owners know the batches, so a sample hides nothing from them and every release may use the record.
             provided = "it sees only the noisy sums besides its own columns and noise parts"
-            seen = Repeated(EVENTS[law](noise, *theirs, known=known, **dealt), times)
+            seen = Repeated(EVENTS[law](noise, **theirs, known=known, **dealt), times)
             found.append(View(AnyOwners.of(known), OthersPart(), seen, provided))
         return tuple(found)
 
