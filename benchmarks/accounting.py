@@ -22,8 +22,14 @@ from fractions import Fraction
 
 import dp_accounting.pld.pld_pmf  # noqa: F401 - the loss distributions import it when they first need it
 
-from colonnade.cli.privacy import Side, messages, moments, poisson_binomial
-from colonnade.cli.privacy_answer import MechanismFamily, PrivacyQuery, work_out
+from colonnade.cli.privacy_answer import (
+    MechanismFamily,
+    PrivacyQuery,
+    messages,
+    moments,
+    poisson_binomial,
+    work_out,
+)
 from colonnade.privacy.events import Event, Laplace, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account
 
@@ -41,24 +47,26 @@ def event(made: Callable[[], Event]) -> None:
 
 
 def moment_matrix() -> MechanismFamily:
-    return moments(parties=["bank=500", "clinic=500", "shop=500"])
+    parties = ["bank=500", "clinic=500", "shop=500"]
+    return moments(parties=parties, classes=2, regression=False, gamma=1 << 12, threshold=None)
 
 
 def binomial_sums() -> MechanismFamily:
-    return poisson_binomial(parties=50, trials=64, coordinates=16)
+    return poisson_binomial(parties=50, trials=64, coordinates=16, colluding=1, rows=None)
 
 
-def steps(sender: Side) -> Callable[[], MechanismFamily]:
-    return lambda: messages(rows=30_000, batch=32, sender=sender)
+def steps(sender: str) -> Callable[[], MechanismFamily]:
+    sizes = {"radius": 1.0, "step_size": 0.1, "clip": 1.0, "active_cap": 0.5**0.5, "passive_cap": 0.5**0.5}
+    return lambda: messages(rows=30_000, batch=32, sender=sender, grid=Fraction(1, 1 << 16), **sizes)
 
 
 PLANS: dict[str, Callable[[], None]] = {
     "moments_1500_columns_calibrated": lambda: mechanism(moment_matrix),
     "poisson_binomial_1000_uses": lambda: mechanism(binomial_sums, times=1000, noise=Fraction(1, 1000)),
     "laplace_100000": lambda: event(lambda: Repeated(Laplace(1, 1000), 10**5)),
-    "messages_93800_steps": lambda: mechanism(steps(Side.PASSIVE), times=EPOCHS, noise=Fraction(1000)),
-    "messages_93800_steps_calibrated": lambda: mechanism(steps(Side.PASSIVE), times=EPOCHS),
-    "messages_93800_residuals_calibrated": lambda: mechanism(steps(Side.ACTIVE), times=EPOCHS),
+    "messages_93800_steps": lambda: mechanism(steps("passive"), times=EPOCHS, noise=Fraction(1000)),
+    "messages_93800_steps_calibrated": lambda: mechanism(steps("passive"), times=EPOCHS),
+    "messages_93800_residuals_calibrated": lambda: mechanism(steps("active"), times=EPOCHS),
     "sampled_skellam_1000": lambda: event(
         lambda: Repeated(PoissonSampled(Fraction(1, 100), Skellam(l1=30, l2=5, mu=1000)), 1000)
     ),

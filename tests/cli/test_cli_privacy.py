@@ -21,16 +21,7 @@ from colonnade.privacy.guarantee import account
 from colonnade.report.charts import Axes, Series, draw
 from colonnade.runtime.party import Group
 
-COMMANDS = {
-    "gaussian": privacy.gaussian,
-    "discrete-gaussian": privacy.discrete_gaussian,
-    "laplace": privacy.laplace,
-    "discrete-laplace": privacy.discrete_laplace,
-    "skellam": privacy.skellam,
-    "moments": privacy.moments,
-    "poisson-binomial": privacy.poisson_binomial,
-    "messages": privacy.messages,
-}
+COMMANDS = {str(command.name): command.callback for command in privacy.app.registered_commands}
 MOMENTS = ("moments", "--party", "bank=3", "--party", "shop=2", "--classes", "3")
 SUMS = ("poisson-binomial", "--parties", "3", "--trials", "4")
 DEALT = ("skellam", "--l1", "100", "--l2", "20", "--entries", "50", "--owners", "5", "--threshold", "2")
@@ -170,6 +161,14 @@ def test_an_observer_who_knows_more_never_gets_a_smaller_epsilon(ask: Any) -> No
     one_part = [item["epsilon"] for item in sums["guarantees"] if item["unit"].startswith("own-part")]
     assert one_part == sorted(one_part)
     assert len(set(one_part)) == 3
+
+
+def test_options_may_stand_in_any_order(ask: Any) -> None:
+    dealt = ("--mu", "4000", "--owners", "3")
+    one = ask("skellam", "--l1", "100", "--l2", "20", "--others-l1", "150", "--others-l2", "28", *dealt)
+    assert one == ask(
+        "skellam", *dealt, "--others-l2", "28", "--others-l1", "150", "--l2", "20", "--l1", "100"
+    )
 
 
 def test_without_a_bound_of_their_own_owners_are_charged_for_a_replacement(ask: Any) -> None:

@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from colonnade.cli import demo_files
 
 
-class DemoSize(StrEnum):
-    """Whose demonstration it is."""
-
-    many = "many"
-    few = "few"
-    both = "both"
+DemoSize = StrEnum("DemoSize", ["many", "few", "both"])
 
 
 def demo(
@@ -46,18 +41,18 @@ def demo(
     from colonnade.cli import demo_files
     from colonnade.report.text import run_text, verdict_line
 
-    many: dict[str, Any] = {}
-    few: dict[str, Any] = {}
+    places = {DemoSize.many: demo_files.CENSUS, DemoSize.few: ""}
+    found: dict[DemoSize, dict[str, Any]] = {}
     with new_folder(output or demo_files.FOLDER, numbered=output is None) as folder:
-        if people is not DemoSize.few:
-            many = _trained(demo_files.write_census(folder.draft / demo_files.CENSUS, epsilon=epsilon))
-        if people is not DemoSize.many:
-            few = _trained(demo_files.write_patients(folder.draft, epsilon=epsilon))
+        for size, place in places.items():
+            if people in (size, DemoSize.both):
+                made = demo_files.census() if size is DemoSize.many else demo_files.patients()
+                found[size] = _trained(folder.draft / place, made, epsilon)
         finished = folder.finish()
-    runs = {"many": finished / demo_files.CENSUS / "run", "few": finished / "run"}
-    for facts, run in ((many, runs["many"]), (few, runs["few"])):
-        if facts:
-            facts["report"] = str(run / "report.html")
+    runs = {size: finished / place / "run" for size, place in places.items()}
+    for size, facts in found.items():
+        facts["report"] = str(runs[size] / "report.html")
+    many, few = (found.get(size, {}) for size in places)
 
     def text(wide: int | None) -> str:
         lines = [run_text(many or few, width=wide, verbose=verbose)]
@@ -67,25 +62,27 @@ def demo(
             lines.append(run_text(few, width=wide, verbose=True) if verbose else short)
         lines.append(f"\nTables, schemas, jobs and ledgers are in {finished}. Go on with")
         if many:
-            new = finished / demo_files.CENSUS / demo_files.NEW_PEOPLE
-            lines.append(f"  colonnade predict {runs['many']} --rows {new} --id person")
+            new = finished / demo_files.CENSUS / "new-people.csv"
+            lines.append(f"  colonnade predict {runs[DemoSize.many]} --rows {new} --id person")
         if few:
+            run = runs[DemoSize.few]
             lines += [
-                f"  colonnade predict {runs['few']} --rows {finished / demo_files.NEW_PATIENTS} --id patient",
-                f"  colonnade predict {runs['few']} {finished / demo_files.VISITS / 'job.toml'}",
+                f"  colonnade predict {run} --rows {finished / 'new-patients.csv'} --id patient",
+                f"  colonnade predict {run} {finished / demo_files.VISITS / 'job.toml'}",
                 f"  colonnade ledger {finished / 'clinic.toml'}",
                 f"  colonnade train {finished / 'job.toml'}",
             ]
-        reports = [f"Report: {facts['report']}" for facts in (many, few) if facts]
+        reports = [f"Report: {facts['report']}" for facts in found.values()]
         return "\n".join([*lines, "", *reports])
 
     return Answer({**few, **({demo_files.CENSUS: many} if many else {})}, text)
 
 
-def _trained(files: demo_files.Demo) -> dict[str, Any]:
+def _trained(folder: Path, people: demo_files.People, epsilon: float) -> dict[str, Any]:
     """Train as `colonnade train` would, and measure on the people held out, beside a model of the pooled rows."""
     from sklearn.linear_model import LogisticRegression as Central
 
+    from colonnade.cli import demo_files
     from colonnade.cli.train import train_job
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
@@ -96,18 +93,21 @@ def _trained(files: demo_files.Demo) -> dict[str, Any]:
     from colonnade.report.run_folder import write_report
     from colonnade.report.text import COMMONEST, NON_PRIVATE
 
-    run = files.job.parent / "run"
-    facts = train_job(files.job, [], run)
+    folder.mkdir(exist_ok=True)
+    held_out = demo_files.write_demo(folder, people, epsilon=epsilon)
+    new, actual = people.columns(held_out), people.values[people.label][held_out]
+    run = folder / "run"
+    facts = train_job(folder / "job.toml", [], run)
     release = MomentRelease.load(run / "release.npz")
     model = LogisticRegression().fit(release)
-    job = Job.load(files.job)
+    job = Job.load(folder / "job.toml")
     rows, labels = joined_rows(federation_of(job, party_files(job)).tables, frame_of(release))
     central = Central(max_iter=2000).fit(rows, labels)
     facts["measured"] = {
-        "private model, accuracy on people held out": float(model.score(files.test_rows, files.test_labels)),
-        NON_PRIVATE: float(central.score(release.features(files.test_rows), files.test_labels)),
-        COMMONEST: Counter(files.test_labels.tolist()).most_common(1)[0][1] / len(files.test_labels),
+        "private model, accuracy on people held out": float(model.score(new, actual)),
+        NON_PRIVATE: float(central.score(release.features(new), actual)),
+        COMMONEST: Counter(actual.tolist()).most_common(1)[0][1] / len(actual),
     }
-    facts["measured_on"] = len(files.test_labels)
+    facts["measured_on"] = len(actual)
     write_report(run, facts)
     return facts

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from colonnade.randomness import public_permutation
 
+FOLDER = Path("demo-run")
+Rows: TypeAlias = Sequence[int] | np.ndarray[Any, Any]
 TEST_SHARE = 0.2
 # What a party grants, in runs: a few, and then its ledger refuses.
 RUNS_GRANTED = 4
 CENSUS = "income"
 VISITS = "visits"
-NEW_PATIENTS, NEW_PEOPLE = "new-patients.csv", "new-people.csv"
 PEOPLE, RICH = 32_561, 7_841
 INCOMES = ("at most 50,000", "above 50,000")
 # Value: people, and those of them above 50,000. Values of few people are added to a like one, row of the table by row.
-Counts = Mapping[str, tuple[int, int]]
-PARTIES: Mapping[str, Mapping[str, Counts]] = {
+PARTIES: Mapping[str, Mapping[str, Mapping[str, tuple[int, int]]]] = {
     "bank": {
         "occupation": {
             "professional": (4_140, 1_859),
@@ -74,8 +74,14 @@ PARTIES: Mapping[str, Mapping[str, Counts]] = {
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Public people: their columns, how a schema declares each, and what parties say of them in their files."""
+    """Public people: their columns, who holds which, how a schema declares each, and what parties say in their files.
 
+    The first party holds the label. The `seed` says who is held out: all their columns are in a file, and
+    those of `visits` also party by party, with a job for scoring them.
+    """
+
+    title: str
+    parties: Mapping[str, Sequence[str]]
     values: dict[str, np.ndarray[Any, Any]]
     declared: Mapping[str, Sequence[str]]
     declared_by: str
@@ -85,8 +91,15 @@ class People:
     dataset: str
     note: str
     delta: float
+    many: str
+    seed: int
+    visits: bool
 
-    def write_csv(self, path: Path, names: Sequence[str], rows: Sequence[int] | np.ndarray[Any, Any]) -> None:
+    def columns(self, rows: Rows) -> dict[str, Any]:
+        """What the parties hold of these people, but for the label."""
+        return {name: self.values[name][rows] for names in self.parties.values() for name in names}
+
+    def write_csv(self, path: Path, names: Iterable[str], rows: Rows) -> None:
         """These columns of these people, with an id for each."""
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -119,16 +132,6 @@ delta = {self.delta:g}
 """
 
 
-@dataclass(frozen=True, eq=False)
-class Demo:
-    """Where the job lies, and the public people held out of it."""
-
-    job: Path
-    held_out: np.ndarray[Any, Any]
-    test_rows: dict[str, Any]
-    test_labels: np.ndarray[Any, Any]
-
-
 def patients() -> People:
     """Declared bounds are the published mean ± 1.5 standard deviations of each column, to three digits."""
     from sklearn.datasets import load_breast_cancer
@@ -141,6 +144,8 @@ def patients() -> People:
         low, high = (float(f"{column.mean() + side * column.std():.3g}") for side in (-1.5, 1.5))
         declared[name] = ['kind = "numeric"', f"low = {low}", f"high = {high}"]
     return People(
+        "Tumour diagnosis from two houses",
+        {"clinic": list(values)[20:], "laboratory": list(values)[:20]},
         {**values, "diagnosis": np.array(classes, dtype=object)[data.target]},
         declared,
         "Bounds are declared, never measured: published mean ± 1.5 standard deviations.",
@@ -150,6 +155,9 @@ def patients() -> People:
         dataset="breast cancer",
         note="a public teaching set",
         delta=1e-5,
+        many="patients",
+        seed=1,
+        visits=True,
     )
 
 
@@ -167,6 +175,8 @@ def census() -> People:
         kind, key = ("binary", "values") if len(counts) == 2 else ("categorical", "categories")
         declared[name] = [f'kind = "{kind}"', f"{key} = {json.dumps(list(counts))}"]
     return People(
+        "Income from a bank and a registry",
+        {party: list(columns) for party, columns in PARTIES.items()},
         values,
         declared,
         "The values that the published tables have.",
@@ -176,64 +186,31 @@ def census() -> People:
         dataset="census 1994",
         note="invented from published tables",
         delta=1e-6,
+        many="people",
+        seed=PEOPLE,
+        visits=False,
     )
 
 
-def write_patients(folder: Path, *, epsilon: float) -> Demo:
-    """A clinic's and a laboratory's files; those held out also party by party, with a job for scoring them."""
-    people = patients()
-    parties = {"clinic": list(people.declared)[20:], "laboratory": list(people.declared)[:20]}
-    demo = _write(folder, people, parties, "Tumour diagnosis from two houses", epsilon, NEW_PATIENTS, seed=1)
-    visits = folder / VISITS
-    visits.mkdir()
-    write_parties(visits, people, parties, demo.held_out, budget=RUNS_GRANTED * epsilon, above="../")
-    (visits / "job.toml").write_bytes(demo.job.read_bytes())
-    return demo
-
-
-def write_census(folder: Path, *, epsilon: float) -> Demo:
-    """A bank's and a registry's files about the people of the census."""
-    folder.mkdir()
-    parties = {party: list(columns) for party, columns in PARTIES.items()}
-    name = "Income from a bank and a registry"
-    return _write(folder, census(), parties, name, epsilon, NEW_PEOPLE, seed=PEOPLE)
-
-
-def _write(
-    folder: Path,
-    people: People,
-    parties: Mapping[str, Sequence[str]],
-    name: str,
-    epsilon: float,
-    new: str,
-    *,
-    seed: int,
-) -> Demo:
-    """Write everything that users would have, and hold a public fifth of the people out: all their columns in `new`."""
-    labels = people.values[people.label]
-    order = public_permutation(len(labels), seed)
+def write_demo(folder: Path, people: People, *, epsilon: float) -> Rows:
+    """Write everything that users would have, and return who is held out of it: a fifth of these public people."""
+    order = public_permutation(len(people.values[people.label]), people.seed)
     held_out, kept = np.split(order, [round(TEST_SHARE * len(order))])
-    write_parties(folder, people, parties, kept, budget=RUNS_GRANTED * epsilon)
-    job = folder / "job.toml"
-    text = job_text(name, list(parties), epsilon, people.delta)
-    job.write_text(f"# What both agreed on.\n{text}", encoding="utf-8")
-    shown = [column for columns in parties.values() for column in columns]
-    people.write_csv(folder / new, shown, held_out)
-    rows = {column: people.values[column][held_out] for column in shown}
-    return Demo(job, held_out, rows, labels[held_out])
+    write_parties(folder, people, kept, budget=RUNS_GRANTED * epsilon)
+    text = job_text(people.title, list(people.parties), epsilon, people.delta)
+    (folder / "job.toml").write_text(f"# What both agreed on.\n{text}", encoding="utf-8")
+    people.write_csv(folder / f"new-{people.many}.csv", people.columns(held_out), held_out)
+    if people.visits:
+        visits = folder / VISITS
+        visits.mkdir()
+        write_parties(visits, people, held_out, budget=RUNS_GRANTED * epsilon, above="../")
+        (visits / "job.toml").write_bytes((folder / "job.toml").read_bytes())
+    return held_out
 
 
-def write_parties(
-    folder: Path,
-    people: People,
-    parties: Mapping[str, Sequence[str]],
-    rows: Sequence[int] | np.ndarray[Any, Any],
-    *,
-    budget: float,
-    above: str = "",
-) -> None:
-    """Each party's table and own file, and its schema unless that lies `above`. The first party holds the label."""
-    for place, (party, columns) in enumerate(parties.items()):
+def write_parties(folder: Path, people: People, rows: Rows, *, budget: float, above: str = "") -> None:
+    """Each party's table and own file, and its schema unless that lies `above`."""
+    for place, (party, columns) in enumerate(people.parties.items()):
         label = place == 0
         people.write_csv(folder / f"{party}.csv", [*columns, *([people.label] if label else [])], rows)
         own = people.party_text(party, budget, above)
@@ -254,6 +231,3 @@ active = "{parties[0]}"
 epsilon = {epsilon}
 delta = {delta:g}
 """
-
-
-FOLDER = Path("demo-run")

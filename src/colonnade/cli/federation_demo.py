@@ -11,6 +11,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,8 @@ def write_organisations(folder: Path) -> None:
     people = patients()
     columns = list(people.declared)
     owned = dict(zip(PARTIES, (columns[20:], columns[:10], columns[10:20]), strict=True))
-    write_parties(folder, people, owned, range(len(people.values[people.label])), budget=BUDGET)
+    everybody = range(len(people.values[people.label]))
+    write_parties(folder, replace(people, parties=owned), everybody, budget=BUDGET)
     for party in PARTIES:
         others = json.dumps([other for other in PARTIES if other != party])
         policy = (

@@ -7,21 +7,33 @@ is asked, from noise to ε, from ε to noise or as a curve, is accounting of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import typer
+
 from colonnade.cli.screen import Answer
 from colonnade.errors import PlanError, PrivacyError
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Event, PoissonSampled, Repeated, event_to_data
+from colonnade.noise import discrete_gaussian, discrete_laplace, skellam
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
+from colonnade.noise.mechanism import VectorChange
+from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
+from colonnade.noise.sampler import LARGEST_DRAW
+from colonnade.noise.skellam import SkellamNoise
+from colonnade.privacy import events, observers
+from colonnade.privacy import paper as papers
+from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
+from colonnade.privacy.events import Approximated, Event, PerStep, PoissonBinomial, Repeated, event_to_data
 from colonnade.privacy.guarantee import Guarantee, View, account, check_claim
-from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, Reader, Server
-from colonnade.privacy.paper import LABEL, PaperFigure
+from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, PartOf, Reader, Server
+from colonnade.privacy.paper import PaperFigure
+from colonnade.privacy.sensitivity import messages as sensitivities
 from colonnade.report.charts import Axes, Series, check_plot_path, draw
 from colonnade.report.facts import guarantee_facts
 
@@ -32,9 +44,14 @@ REAL_NOISE = (
     "(discrete-gaussian, discrete-laplace, skellam)."
 )
 AS_GIVEN = "Sensitivities are taken as you give them: round them up."
+WHOLE = "One whole noise; parts that several dealers add are accounted for alike."
+TRUNCATED = "Whole noises are exact and cost no δ; dealt parts are truncated, so they need δ > 0."
+CLASSICAL = "ε by Lemma 1 of HDP-VFL, classical Gaussian"
+FIXED = "the parties' embeddings are fixed or public maps, so that a record acts through its own rows only"
 _MOST_POINTS = 16
 
-Views: TypeAlias = Callable[[Fraction, int], tuple[View, ...]]
+Views: TypeAlias = tuple[View, ...]
+Figures: TypeAlias = tuple[PaperFigure, ...]
 
 
 @dataclass(frozen=True)
@@ -47,14 +64,314 @@ class MechanismFamily:
 
     name: str
     parameter: str
-    views: Views
     notes: tuple[str, ...]
-    least: Fraction = Fraction(1, 10**12)
-    greatest: Fraction = Fraction(10**60)
-    search: Callable[[Event, float, float], Fraction] | None = None
-    paper: Callable[[Fraction, int, float], tuple[PaperFigure, ...]] | None = None
+    least: Fraction
+    greatest: Fraction
+    views: Callable[[Fraction, int], Views]
+    search: Callable[[Any, float, float], Fraction] | None = None
+    paper: Callable[[Fraction, int, float], Figures] = lambda *_: ()
     repeats: str = "releases"
     needs_delta: bool = False
+
+
+@dataclass(frozen=True)
+class AnyOwners:
+    """Some owners of columns, whichever they are, who pool what they know."""
+
+    name: str
+    sentence: str
+    knows_batches = True
+
+    @classmethod
+    def of(cls, count: int) -> AnyOwners:
+        if count == 1:
+            return cls("party:any", "Any one owner")
+        return cls(f"coalition:any {count} owners", f"Any group of {count} owners")
+
+
+ANY_AMOUNT = Fraction(1, 10**12), Fraction(10**60)
+VARIANCES = discrete_gaussian.SMALLEST_VARIANCE, discrete_gaussian.LARGEST_VARIANCE
+SCALES = discrete_laplace.SMALLEST_SCALE, discrete_laplace.LARGEST_SCALE
+LARGEST_DEALT_SCALE = Fraction(1 << 40)
+# What it is called, its parameter, what is to be said of it, and the least and the greatest that can be drawn.
+LAWS: Mapping[str, tuple[str, str, tuple[str, ...], Fraction, Fraction]] = {
+    "gaussian": ("normal noise", "σ", (REAL_NOISE, AS_GIVEN), *ANY_AMOUNT),
+    "discrete-gaussian": ("discrete Gaussian noise", "σ²", (NEAR_ITS_LAW, AS_GIVEN, WHOLE), *VARIANCES),
+    "laplace": ("Laplace noise", "scale", (REAL_NOISE, AS_GIVEN), *ANY_AMOUNT),
+    "discrete-laplace": ("discrete Laplace noise", "scale", (TRUNCATED, AS_GIVEN), *SCALES),
+    "skellam": ("Skellam noise", "μ", (NEAR_ITS_LAW, AS_GIVEN), skellam.SMALLEST_MU, skellam.LARGEST_MU),
+}
+# One release, by the noise, the sensitivities, and how many parts of it an observer knows.
+EVENTS: Mapping[str, Callable[..., Event]] = {
+    "gaussian": lambda noise, sensitivity, **_: events.Gaussian(sensitivity, noise),
+    "discrete-gaussian": lambda noise, sensitivity, **dealt: DiscreteGaussianNoise(noise).event(
+        sensitivity, **dealt
+    ),
+    "laplace": lambda noise, sensitivity, **_: events.Laplace(sensitivity, noise),
+    "discrete-laplace": lambda noise, sensitivity, **dealt: DiscreteLaplaceNoise(noise).event(
+        sensitivity, **dealt
+    ),
+    "skellam": lambda noise, l1, l2, **dealt: SkellamNoise(noise).event(VectorChange(l1, l2), **dealt),
+}
+
+
+def added_noise(
+    law: str,
+    *,
+    rate: Fraction | None,
+    unit: str,
+    owners: int = 1,
+    threshold: int | None = None,
+    entries: int | None = None,
+    **norms: Fraction | None,
+) -> MechanismFamily:
+    """Noise that so many owners deal in parts of 1/(owners − t), of whom t may collude.
+
+    `norms` are the sensitivities, by the names that the law has for them, and those of the `others`' part.
+    """
+    own = {name: norm for name, norm in norms.items() if norm is not None and not name.startswith("others")}
+    theirs = {name: norms.get("others" if name == "sensitivity" else f"others_{name}") for name in own}
+    if all(norm is None for norm in theirs.values()):
+        # To replace is to zero out and to put in, so twice the sensitivity of zeroing out is always enough.
+        theirs = {name: norm if unit == REPLACE.name else 2 * norm for name, norm in own.items()}
+    if None in theirs.values():
+        raise PlanError("give both --others-l1 and --others-l2, or neither.")
+    t = threshold
+    if t is None:
+        t = 0 if owners == 1 else max(1, (owners - 1) // 2)
+    if owners < 1 or not 0 <= t < owners:
+        most = max(owners - 1, 0)
+        raise PlanError(
+            f"of {owners} owners at most {most} can collude and leave noise; --threshold {t} was asked."
+        )
+    if rate is not None and not 0 < rate <= 1:
+        raise PlanError(f"--rate {rate}: a sampling rate is above 0 and at most 1.")
+    about = ZERO_OUT if unit == ZERO_OUT.name else REPLACE
+    hidden = "" if rate is None else ", and it learns neither who is in a batch nor how many"
+    colluding = {0: "no owner disclose", 1: "one owner discloses"}.get(t, f"{t} owners disclose")
+    dealt = {"entries": entries or LARGEST_DRAW, "parts": owners, "of": owners - t}
+
+    def views(noise: Fraction, times: int) -> Views:
+        blind: Any = EVENTS[law](noise, **own, known=t, **dealt)
+        blind = Repeated(blind if rate is None else events.PoissonSampled(rate, blind), times)
+        if owners == 1:
+            return (View(Reader(), about, blind, f"whoever draws the noise keeps it secret{hidden}"),)
+        provided = f"at most {colluding} noise parts to it{hidden}"
+        found = [View(observer, about, blind, provided) for observer in (Server(), Reader())]
+        for known in sorted({1, max(t, 1)}):
+            # Owners know the batches, so a sample hides nothing from them and every release may use the record.
+            provided = "it sees only the noisy sums besides its own columns and noise parts"
+            seen = Repeated(EVENTS[law](noise, **theirs, known=known, **dealt), times)
+            found.append(View(AnyOwners.of(known), OthersPart(), seen, provided))
+        return tuple(found)
+
+    family = MechanismFamily(*LAWS[law], views)
+    if law == "discrete-laplace" and owners - t > 1:
+        return replace(family, greatest=LARGEST_DEALT_SCALE, needs_delta=True)
+    return family
+
+
+def _claimed(delta: float, change: float, sigma: Fraction, formula: str) -> PaperFigure:
+    """The ε that the classical formula gives to this noise."""
+    figure = papers.classical_sigma(1.0, delta, sensitivity=change)
+    return PaperFigure(figure.value / float(sigma), formula, figure.why_not)
+
+
+def gaussian(*, sensitivity: Fraction, rate: Fraction | None, unit: str) -> MechanismFamily:
+    """Normal noise, with what the classical formula says of one release."""
+
+    def paper(sigma: Fraction, times: int, delta: float) -> Figures:
+        if times > 1 or rate is not None or delta == 0:
+            return ()
+        return (_claimed(delta, float(sensitivity), sigma, CLASSICAL),)
+
+    family = added_noise("gaussian", sensitivity=sensitivity, rate=rate, unit=unit)
+    return replace(family, paper=paper)
+
+
+def moments(
+    *, parties: Sequence[str], classes: int, regression: bool, gamma: int, threshold: int | None
+) -> MechanismFamily:
+    """The release that `MomentsPlan` plans for so many numeric columns of each party."""
+    from colonnade.data.kinds import NumericColumn
+    from colonnade.data.labels import ClassLabel, Label, RealLabel
+    from colonnade.data.schema import PublicSchema
+    from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
+    from colonnade.protocols.assumptions import reader_assumption, server_assumption
+    from colonnade.protocols.plans import Task, TrainingSpec
+    from colonnade.runtime.party import Group
+
+    counts = [text.partition("=") for text in parties]
+    for (_, equals, count), text in zip(counts, parties, strict=True):
+        if not equals or not count.isdigit():
+            raise typer.BadParameter(f"--party {text}: write NAME=COLUMNS, for instance bank=12")
+    task: Task = "regression" if regression else "classification" if classes else "pca"
+    label: Label | None = RealLabel("label", low=-1, high=1) if regression else None
+    if task == "classification":
+        label = ClassLabel("label", classes=tuple(map(str, range(classes))))
+    names = tuple(name for name, _, _ in counts)
+    group = Group.of(names, active=names[0] if names and label is not None else None, threshold=threshold)
+    schemas = tuple(
+        PublicSchema(
+            name,
+            tuple(NumericColumn(f"{name}.{column}", low=-1, high=1) for column in range(int(count))),
+            label if name == group.active else None,
+        )
+        for name, _, count in counts
+    )
+    spec = TrainingSpec(task, 1.0, options=MomentsOptions())
+    plan = MomentsPlan(gamma, Fraction(1), spec=spec, group=group, rows=1, schemas=schemas, delta=0.5)
+    # What it would cost if more noise became known depends on δ, which is asked later.
+    provided = {"server": server_assumption(group), "reader": reader_assumption(group)}
+
+    def views(mu: Fraction, times: int) -> Views:
+        return tuple(
+            replace(
+                view,
+                event=Repeated(view.event, times),
+                assumption=provided.get(view.observer.name, view.assumption),
+            )
+            for view in replace(plan, mu=mu).views
+        )
+
+    def paper(mu: Fraction, times: int, delta: float) -> Figures:
+        if times > 1:
+            return ()
+        # Lemma 2 for a row whose squared norm before rounding is that of ours: features and label block.
+        square = gamma**2 + plan.label.norm_squared(gamma) + plan.size
+        released = papers.Moments(square, min(square**2, math.sqrt(plan.size) * square))
+        requested = released, float(mu), delta
+        return (
+            papers.server_epsilon(*requested),
+            papers.client_epsilon(*requested, clients=len(names), columns=plan.size),
+            papers.client_epsilon_of_tables(*requested),
+        )
+
+    parts = f"{', '.join(group.dealers)} each deal one part of 1/{group.whole}; t = {group.threshold}."
+    grid = "Rows are rounded to nearest and their norms bounded in integers, upward."
+    name = f"discrete Gaussian noise of variance 2μ on a {plan.size} × {plan.size} moment matrix"
+    least = group.whole * discrete_gaussian.smallest_part(events.FINE_BITS)
+    greatest, notes = discrete_gaussian.LARGEST_VARIANCE / 2, (NEAR_ITS_LAW, grid, parts)
+    return MechanismFamily(name, "μ", notes, least, greatest, views, paper=paper)
+
+
+def poisson_binomial(
+    *, parties: int, trials: int, coordinates: int, colluding: int, rows: int | None
+) -> MechanismFamily:
+    """Sums of the parties' binomial counts, of which a smaller β hides more."""
+    if parties < 2 or not 1 <= colluding < parties:
+        raise PlanError(
+            f"{parties} parties, {colluding} of them colluding: at least one other party must stay hidden."
+        )
+
+    def views(beta: Fraction, times: int) -> Views:
+        PoissonBinomialNoise(trials, beta, Fraction(1))  # refuses what cannot be drawn
+
+        def event(hidden: int, changed: int, releases: int = 1) -> Event:
+            return Repeated(PoissonBinomial(hidden, trials, beta, changed), times * coordinates * releases)
+
+        found = [
+            View(Server(), PartOf("any one party"), event(parties, 1), FIXED),
+            View(Server(), REPLACE, event(parties, parties), FIXED),
+        ]
+        if rows is not None:
+            # Every row differs between the neighbours, so the losses of all rows add up.
+            found.append(View(Server(), observers.ColumnsOf("any one party"), event(parties, 1, rows), FIXED))
+        seen = f"it sees the sums only, and {FIXED}"
+        for known in sorted({1, colluding}):
+            hidden = parties - known
+            found.append(View(AnyOwners.of(known), PartOf("any other party"), event(hidden, 1), seen))
+            if hidden > 1:
+                found.append(View(AnyOwners.of(known), OthersPart(), event(hidden, hidden), seen))
+        return tuple(found)
+
+    def search(event: Any, epsilon: float, delta: float) -> Fraction:
+        leaf, release = event.event, {"trials": (trials,), "times": event.times}
+        found = calibrate_poisson_binomial(
+            leaf.contributors, **release, changed=leaf.changed, epsilon=epsilon, delta=delta
+        )
+        return Fraction(found.beta)
+
+    def paper(beta: Fraction, times: int, delta: float) -> Figures:
+        size = {"contributors": parties, "trials": trials, "coordinates": coordinates}
+        return (papers.feature_epsilon(delta, beta=float(beta), uses=times, **size),) if delta else ()
+
+    name = f"sums of {parties} binomial counts of {trials} trials, {coordinates} at a time"
+    notes = (
+        "Counts are drawn exactly, with every p inside [1/2 − β, 1/2 + β]; nothing is added to δ.",
+        "A calibrated β is rounded down: a smaller β hides more. --for server means one party's part.",
+    )
+    bounds, repeats = (SMALLEST_BETA, Fraction(1, 2)), "uses of a record"
+    return MechanismFamily(name, "β", notes, *bounds, views, search, paper, repeats)
+
+
+def messages(
+    *,
+    rows: int,
+    batch: int,
+    sender: str,
+    clip: float,
+    active_cap: float,
+    passive_cap: float,
+    grid: Fraction,
+    **descent: float,
+) -> MechanismFamily:
+    """What the passive or the active party sends; `descent` has its `radius` and `step_size`."""
+    rounded, passive = descent | {"grid": float(grid)}, sender == "passive"
+
+    @cache
+    def steps(epochs: int) -> tuple[Fraction, ...]:
+        schedule = sensitivities.Schedule(rows, batch, epochs)
+        if passive:
+            moved = sensitivities.passive_messages(schedule, cap=passive_cap, clip=clip, **rounded)
+        else:
+            bounds = sensitivities.logistic_bounds(radius=descent["radius"], active_cap=active_cap)
+            moved = sensitivities.active_messages(schedule, bounds, cap=active_cap, **rounded)
+        # Fractions keep Δ/grid exact: a float quotient could round down. Equal steps share one.
+        exact = {step: Fraction(step) / grid for step in set(moved.per_step)}
+        return tuple(exact[step] for step in moved.per_step)
+
+    def views(sigma: Fraction, epochs: int) -> Views:
+        variance = (sigma / grid) ** 2
+        DiscreteGaussianNoise(variance)  # refuses what cannot be drawn
+        event = Approximated(PerStep(steps(epochs), variance), draws=epochs * rows)
+        clips = f", {sender} clips what it receives to ±{clip:g}" if passive else ""
+        provided = f"batches are public, every record is used once an epoch{clips}"
+        return (
+            View(
+                observers.PartyView("active" if passive else "passive"), PartOf(str(sender)), event, provided
+            ),
+        )
+
+    def paper(sigma: Fraction, epochs: int, delta: float) -> Figures:
+        if delta == 0:
+            return ()
+        count = sensitivities.Schedule(rows, batch, epochs).steps
+        schedule: dict[str, Any] = {"batch": batch, "epochs": epochs, "steps": count, **descent}
+        if passive:
+            claimed = papers.passive_sensitivity(**schedule, lipschitz=papers.LOGISTIC.lipschitz)
+        else:
+            claimed = papers.active_sensitivity(**schedule, **vars(papers.LOGISTIC))
+        return claimed, _claimed(delta, claimed.value, sigma, f"{CLASSICAL}, at that sensitivity")
+
+    notes = (
+        NEAR_ITS_LAW,
+        f"Messages are rounded to a grid of {grid}, which adds √b grid steps to every sensitivity.",
+        "Every passive party must receive the same noisy message: fresh noise for each could be averaged.",
+    )
+    least, greatest = (Fraction(float(variance * grid**2) ** 0.5) for variance in VARIANCES)
+    bounds = least * Fraction(1001, 1000), greatest * Fraction(999, 1000)
+    name = f"discrete Gaussian noise on the {sender} party's messages"
+    return MechanismFamily(name, "σ", notes, *bounds, views, paper=paper, repeats="epochs")
+
+
+FAMILIES: Mapping[str, Callable[..., MechanismFamily]] = {
+    **{law: partial(added_noise, law) for law in LAWS},
+    "gaussian": gaussian,
+    "moments": moments,
+    "poisson-binomial": poisson_binomial,
+    "messages": messages,
+}
 
 
 @dataclass(frozen=True)
@@ -85,81 +402,13 @@ class PrivacyQuery:
             raise PlanError("--for says whom --epsilon is meant for; without --epsilon it has no use.")
 
 
-@dataclass(frozen=True)
-class PrivacyAnswer:
-    """One view and one guarantee per observer, for one amount of noise; `whom` it was calibrated for, if it was."""
+def work_out(
+    mechanism: MechanismFamily, query: PrivacyQuery
+) -> tuple[Fraction, str | None, Views, list[Guarantee]]:
+    """The noise, whom it was calibrated for if ε was asked, and for each observer what it sees and its guarantee.
 
-    noise: Fraction
-    to: str | None
-    views: tuple[View, ...]
-    guarantees: tuple[Guarantee, ...]
-
-
-@dataclass(frozen=True)
-class AnyOwners:
-    """Some owners of columns, whichever they are, who pool what they know."""
-
-    count: int
-    knows_batches: bool = True
-
-    @property
-    def name(self) -> str:
-        return "party:any" if self.count == 1 else f"coalition:any {self.count} owners"
-
-    @property
-    def sentence(self) -> str:
-        return "Any one owner" if self.count == 1 else f"Any group of {self.count} owners"
-
-
-def threshold_of(owners: int, threshold: int | None) -> int:
-    """How many of these owners may collude: as given, or as in a committee of owners."""
-    if threshold is None:
-        threshold = 0 if owners == 1 else max(1, (owners - 1) // 2)
-    if owners < 1 or not 0 <= threshold < owners:
-        raise PlanError(
-            f"of {owners} owners at most {max(owners - 1, 0)} can collude and leave noise; "
-            f"--threshold {threshold} was asked."
-        )
-    return threshold
-
-
-def added_noise(
-    event: Callable[..., Event], *, unit: str, rate: Fraction | None, owners: int = 1, threshold: int = 0
-) -> Views:
-    """The views of noise that so many owners deal in parts of 1/(owners − t), of whom t may collude.
-
-    `event(noise, party, known=…, parts=…, of=…)` is one release to an observer, an owner or not, who knows so many
-    of these parts.
+    There is no bound where accounting refuses one observer only.
     """
-    if rate is not None and not 0 < rate <= 1:
-        raise PlanError(f"--rate {rate}: a sampling rate is above 0 and at most 1.")
-    about = ZERO_OUT if unit == ZERO_OUT.name else REPLACE
-    hidden = "" if rate is None else ", and it learns neither who is in a batch nor how many"
-    colluding = {0: "no owner disclose", 1: "one owner discloses"}.get(
-        threshold, f"{threshold} owners disclose"
-    )
-
-    def views(noise: Fraction, times: int) -> tuple[View, ...]:
-        def seen(party: bool, known: int) -> Event:
-            return event(noise, party, known=known, parts=owners, of=owners - threshold)
-
-        blind = seen(False, threshold)
-        blind = Repeated(blind if rate is None else PoissonSampled(rate, blind), times)  # type: ignore[arg-type]
-        if owners == 1:
-            return (View(Reader(), about, blind, f"whoever draws the noise keeps it secret{hidden}"),)
-        provided = f"at most {colluding} noise parts to it{hidden}"
-        found = [View(observer, about, blind, provided) for observer in (Server(), Reader())]
-        for known in sorted({1, max(threshold, 1)}):
-            # Owners know the batches, so a sample hides nothing from them and every release may use the record.
-            provided = "it sees only the noisy sums besides its own columns and noise parts"
-            found.append(View(AnyOwners(known), OthersPart(), Repeated(seen(True, known), times), provided))
-        return tuple(found)
-
-    return views
-
-
-def work_out(mechanism: MechanismFamily, query: PrivacyQuery) -> PrivacyAnswer:
-    """The guarantees, after calibration if ε was asked for; no bound where accounting refuses one observer only."""
     if mechanism.needs_delta and query.delta == 0:
         raise PrivacyError(
             "noise dealt in parts is truncated, so no ε holds at δ = 0. Give --delta, for instance 1e-9."
@@ -180,7 +429,7 @@ def work_out(mechanism: MechanismFamily, query: PrivacyQuery) -> PrivacyAnswer:
         guarantees.append(Guarantee(view.observer, view.unit, epsilon, query.delta, view.assumption, method))
     if all(math.isinf(item.epsilon) for item in guarantees):
         account(views[0].event, query.delta)  # says why
-    return PrivacyAnswer(noise, to, views, tuple(guarantees))
+    return noise, to, views, guarantees
 
 
 def _calibrated(mechanism: MechanismFamily, query: PrivacyQuery, epsilon: float) -> tuple[Fraction, str]:
@@ -215,80 +464,78 @@ def respond(mechanism: MechanismFamily, query: PrivacyQuery, given: dict[str, An
     if query.plot is not None:
         check_plot_path(query.plot)
     try:
-        answer = work_out(mechanism, query)
-        lines = () if query.plot is None else _curve(mechanism, query, answer)
+        noise, to, views, guarantees = work_out(mechanism, query)
+        lines = () if query.plot is None else _curve(mechanism, query, noise, views)
     except (ValueError, TypeError) as error:
         # Pure functions speak of their own arguments, which are what the user gave.
         raise PlanError(f"{error}.") from None
+    # For people six digits, or the fraction itself where it is short.
+    amount = f"{float(noise):.6g}"
+    if Fraction(amount) != noise and len(str(noise)) <= 12:
+        amount = str(noise)
+    title, plot = f"{mechanism.name}, {mechanism.parameter} = {amount}", None
     if query.plot is not None:
         axes = Axes(f"number of {mechanism.repeats}", "ε", whole_x=True)
         if query.against == "delta":
             axes = Axes("δ", "ε", log_x=True)
-        title = f"{mechanism.name}, {mechanism.parameter} = {number_text(answer.noise)}"
         draw(query.plot, lines, axes, title=title)
-    data = _data(mechanism, query, answer, given, lines)
-    return Answer(data, lambda _: "\n".join(_text(data)))
-
-
-def _curve(mechanism: MechanismFamily, query: PrivacyQuery, answer: PrivacyAnswer) -> tuple[Series, ...]:
-    """ε of every observer over δ, or over the number of repetitions; points that are refused are left out."""
-    points: list[list[tuple[float, float]]] = [[] for _ in answer.views]
-    if query.against == "delta":
-        deltas = [10 ** (-10 + step / 2) for step in range(17)]
-        places = [(delta, answer.views, delta) for delta in deltas]
-    else:
-        most = query.times if query.times > 1 else 100
-        counts = sorted({1, *(math.ceil(most * step / _MOST_POINTS) for step in range(1, _MOST_POINTS + 1))})
-        places = [(float(count), mechanism.views(answer.noise, count), query.delta) for count in counts]
-    for x, views, delta in places:
-        for line, view in zip(points, views, strict=True):
-            with suppress(PrivacyError):
-                line.append((x, account(view.event, delta).epsilon))
-    drawn = []
-    for view, line in zip(answer.views, points, strict=True):
-        if line:
-            xs, ys = zip(*line, strict=True)
-            drawn.append(Series(f"{view.observer.name}, {view.unit.name}", xs, ys))
-    return tuple(drawn)
-
-
-def _data(
-    mechanism: MechanismFamily,
-    query: PrivacyQuery,
-    answer: PrivacyAnswer,
-    given: dict[str, Any],
-    lines: tuple[Series, ...],
-) -> dict[str, Any]:
+        curves = [{"label": line.label, "x": line.xs, "epsilon": line.ys} for line in lines]
+        plot = {"file": str(query.plot), "against": query.against, "curves": curves}
     # The rate is said apart, and classes are not used where the label is a number.
     apart = {"rate", "classes"} if given.get("regression") else {"rate"}
     shown = {name: str(value) if isinstance(value, Fraction) else value for name, value in given.items()}
-    noise = {"name": mechanism.parameter, "value": float(answer.noise), "exact": str(answer.noise)}
-    target = {"epsilon": query.epsilon, "delta": query.delta, "for": answer.to}
-    figures = mechanism.paper(answer.noise, query.times, query.delta) if mechanism.paper else ()
-    said = [{"label": LABEL, **asdict(figure), "sentence": str(figure)} for figure in figures]
-    curves = [{"label": line.label, "x": line.xs, "epsilon": line.ys} for line in lines]
-    return {
+    target = {"epsilon": query.epsilon, "delta": query.delta, "for": to} if to else None
+    figures = mechanism.paper(noise, query.times, query.delta) if query.paper else ()
+    said = [{"label": papers.LABEL, **asdict(figure), "sentence": str(figure)} for figure in figures]
+    data = {
         "mechanism": mechanism.name,
         "given": {name: value for name, value in shown.items() if value is not None and name not in apart},
-        "noise": {**noise, "calibrated": None if answer.to is None else target},
+        "noise": {
+            "name": mechanism.parameter,
+            "value": float(noise),
+            "exact": str(noise),
+            "calibrated": target,
+        },
         "delta": query.delta,
         "times": query.times,
         "times_of": mechanism.repeats,
         "rate": shown.get("rate"),
         "guarantees": [
             {**guarantee_facts(item), "event": event_to_data(view.event)}
-            for item, view in zip(answer.guarantees, answer.views, strict=True)
+            for item, view in zip(guarantees, views, strict=True)
         ],
         "notes": [ROUNDED, *mechanism.notes],
         "paper": said if query.paper else None,
-        "plot": {"file": str(query.plot), "against": query.against, "curves": curves} if query.plot else None,
+        "plot": plot,
     }
+    return Answer(data, lambda _: "\n".join(_text(title, data)))
 
 
-def _text(data: dict[str, Any]) -> list[str]:
-    noise, target = data["noise"], data["noise"]["calibrated"]
-    first = f"{data['mechanism']}, {noise['name']} = {number_text(Fraction(noise['exact']))}"
-    if target:
+def _curve(
+    mechanism: MechanismFamily, query: PrivacyQuery, noise: Fraction, seen: Views
+) -> tuple[Series, ...]:
+    """ε of every observer over δ, or over the number of repetitions; points that are refused are left out."""
+    if query.against == "delta":
+        deltas = [10 ** (-10 + step / 2) for step in range(17)]
+        places = [(delta, seen, delta) for delta in deltas]
+    else:
+        most = query.times if query.times > 1 else 100
+        counts = sorted({1, *(math.ceil(most * step / _MOST_POINTS) for step in range(1, _MOST_POINTS + 1))})
+        places = [(float(count), mechanism.views(noise, count), query.delta) for count in counts]
+    drawn = []
+    for place, view in enumerate(seen):
+        points = []
+        for x, views, delta in places:
+            with suppress(PrivacyError):
+                points.append((x, account(views[place].event, delta).epsilon))
+        if points:
+            xs, ys = zip(*points, strict=True)
+            drawn.append(Series(f"{view.observer.name}, {view.unit.name}", xs, ys))
+    return tuple(drawn)
+
+
+def _text(first: str, data: dict[str, Any]) -> list[str]:
+    if target := data["noise"]["calibrated"]:
         aim = f"ε = {target['epsilon']:g} at δ = {target['delta']:g}"
         first += f", the least for {aim} for the observer {target['for']}"
     if data["times"] > 1:
@@ -302,9 +549,3 @@ def _text(data: dict[str, Any]) -> list[str]:
         lines += figures or ["  No paper has a formula for this release."]
     lines += ["", *(f"  {note}" for note in data["notes"])]
     return [*lines, "", f"Plot: {data['plot']['file']}"] if data["plot"] else lines
-
-
-def number_text(value: Fraction) -> str:
-    """A parameter for people: six digits, or the fraction itself where it is short."""
-    text = f"{float(value):.6g}"
-    return text if Fraction(text) == value or len(str(value)) > 12 else str(value)
