@@ -113,9 +113,8 @@ class PartyFile:
             ("record_days", form.record_days >= 0, "a number of days, 0 or more"),
         )
         folder = path.parent
-        fields = form.fields()
-        del fields["budget"]
-        fields |= {
+        fields = {
+            **{name: value for name, value in form if name != "budget"},
             "data": source_from_data(form.data, folder, where=document.where(("data",)), document=document),
             "schema": folder / str(form.schema),
             "ledger": _ledger_path(folder, form.ledger, document),
