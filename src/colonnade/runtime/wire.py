@@ -211,7 +211,7 @@ class Mailbox:
         self.interrupted: str | None = None
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wake this loop from now on. Frames may have arrived before it began."""
+        """Wake this loop, from other threads too, from now on. Frames may have arrived before it began."""
         with self._lock:
             self._loop = loop
 
@@ -234,7 +234,7 @@ class Mailbox:
                 elif len(held) == of:
                     line.whole[number] = (step, b"".join(held[at] for at in range(of)) if of > 1 else piece)
                     del line.pieces[number]
-        self._ring()
+        self.ring()
 
     def progress(self, peer: str) -> tuple[int, int]:
         """How many of a peer's frames were asked for by now, and how many have arrived without a gap."""
@@ -255,7 +255,7 @@ class Mailbox:
         with self._lock:
             if not line.ended or (line.reason is None and reason is not None):
                 line.ended, line.reason, line.total = True, reason, total
-        self._ring()
+        self.ring()
 
     def move(self, peer: str) -> None:
         """Note that a peer got on with its work, whomever it works with."""
@@ -265,7 +265,13 @@ class Mailbox:
 
     def interrupt(self, reason: str) -> None:
         self.interrupted = reason
-        self._ring()
+        self.ring()
+
+    def check_peer(self, peer: str) -> None:
+        if peer not in self._lines:
+            raise LocalProtocolError(
+                f"{self.name} has no connection to {peer!r}; its peers are {sorted(self._lines)}"
+            )
 
     def ended(self, peer: str) -> bool:
         return self._lines[peer].ended
@@ -280,6 +286,7 @@ class Mailbox:
         A peer that gets on with its work is waited for, whomever it works with; one that does not for `timeout`
         seconds is given up.
         """
+        self.check_peer(peer)
         line, began = self._lines[peer], time.monotonic()
         while line.due not in line.whole:
             if line.exhausted:
@@ -295,10 +302,9 @@ class Mailbox:
                     f"{self.name} waited {timeout:g} s at step {step!r} for {peer}, which sent nothing. "
                     f"See whether {peer} still runs; a longer timeout goes into the job."
                 )
-            self._bell.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    await self._bell.wait()
+                    await self.changed()
         with self._lock:
             sent, frame = line.whole.pop(line.due)
             line.due += 1
@@ -306,7 +312,14 @@ class Mailbox:
             raise RemoteProtocolError(f"{self.name} is at step {step!r} but {peer} sent {sent!r}")
         return frame
 
-    def _ring(self) -> None:
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._bell.set)
+    async def changed(self) -> None:
+        self._bell.clear()
+        await self._bell.wait()
+
+    def ring(self) -> None:
+        """Wake whoever waits here: from this loop, or from another thread once a loop is attached."""
+        with self._lock:
+            if self._loop is None:
+                self._bell.set()
+            elif not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._bell.set)

@@ -25,7 +25,7 @@ from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 
-from colonnade.errors import LocalProtocolError, PeerTimeout, RemoteProtocolError
+from colonnade.errors import PeerTimeout, RemoteProtocolError
 from colonnade.runtime.channel import readable
 from colonnade.runtime.wire import AHEAD, Mailbox
 
@@ -125,14 +125,8 @@ class FlareChannel:
             return False
         return bool(await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) == ReturnCode.OK)
 
-    def _check_peer(self, peer: str) -> None:
-        if peer not in self._addresses:
-            raise LocalProtocolError(
-                f"{self.name} has no connection to {peer!r}; its peers are {sorted(self._addresses)}"
-            )
-
     async def send(self, to: str, step: str, frame: bytes) -> None:
-        self._check_peer(to)
+        self._mailbox.check_peer(to)
         number = self._sent[to]
         self._sent[to] += 1
         pause, most = _PAUSE_SECONDS
@@ -152,7 +146,6 @@ class FlareChannel:
             await self._refuse_gone(to, step, code)
 
     async def receive(self, peer: str, step: str, timeout: float) -> bytes:
-        self._check_peer(peer)
         return await self._mailbox.take(peer, step, timeout)
 
     def stop(self, reason: str | None) -> None:
