@@ -184,11 +184,7 @@ def check_ledgers(files: Iterable[PartyFile]) -> None:
 
 
 def check_ledger(file: PartyFile, ledgers: Mapping[str, Ledger]) -> int:
-    """Compare one party's ledger with the receipts in others' ledgers, and return how many agree.
-
-    Raises `LedgerReplaced` where there is none although a receipt says that there was, or where it is another one,
-    and `LedgerAltered` where entries are gone.
-    """
+    """How many receipts of others agree with one party's ledger; raises where it is gone, new or cut."""
     mine, agreed = ledgers.get(file.party), 0
     for peer, ledger in ledgers.items():
         receipts = ledger.receipts(file.party) if ledger.party == peer != file.party else ()

@@ -27,11 +27,7 @@ class Channel(Protocol):
         """Hand over a frame; waits while the receiver is far behind."""
 
     async def receive(self, peer: str, step: str, timeout: float) -> Frame:
-        """The next frame from `peer`, which must be for `step`.
-
-        Raises `RemoteProtocolError` if the peer is at another step or has stopped, and `PeerTimeout`
-        after `timeout` seconds without a frame.
-        """
+        """The next frame from `peer`, for `step`; else `RemoteProtocolError`, or `PeerTimeout` after `timeout` s."""
 
     def stop(self, reason: str | None) -> None:
         """Leave. Peers that wait for this party learn the reason; None means it has finished."""
@@ -55,9 +51,8 @@ class Seen:
 class Traffic:
     """Bytes and messages a party sent, by receiver and kind of step, and how many rounds it waited for.
 
-    A round is one labelled step at which this party had to wait for others. `seconds` is wall time by kind of step,
-    each stretch counted to the step that ends it; it can depend on the data, so it is for the party itself. So are the
-    kinds of steps in `own`, whose number and length depend on people whom the parties do not have in common.
+    A round is a step at which this party waited for others. `seconds`, each stretch counted to the step that ends it,
+    can depend on the data, and steps in `own` on people whom others do not have: both are for the party itself.
     """
 
     sent: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
@@ -132,10 +127,7 @@ def step_line(member: str, job: str, facts: StepFacts) -> str:
 
 
 class LoggedChannel:
-    """Passes everything on to another channel, and tells `note` of each step when the next one begins.
-
-    `step` is the one that this member is at: where it stands if the run stops.
-    """
+    """Passes everything on, and tells `note` of each step when the next begins; `step` is the one at hand."""
 
     def __init__(self, inner: Channel, note: Callable[[StepFacts], None]) -> None:
         self._inner = inner

@@ -43,10 +43,7 @@ class Envelope:
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """Plain values and arrays, by name.
-
-    `source` says who said it to whom at which step, for what is found wrong in it.
-    """
+    """Plain values and arrays, by name; `source` says who said it to whom, for what is found wrong in it."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -216,11 +213,7 @@ class Mailbox:
             self._loop = loop
 
     def put(self, peer: str, number: int, step: str, piece: bytes, *, index: int = 0, of: int = 1) -> None:
-        """Keep one piece of a frame.
-
-        A piece that was there before is dropped, as is everything from strangers and what no sender that keeps to
-        `AHEAD` would send: an engine may repeat, and memory is bounded.
-        """
+        """Keep one piece of a frame; repeats, strangers' and what is beyond `AHEAD` are dropped: memory is bounded."""
         line = self._lines.get(peer)
         if line is None:
             return
@@ -245,10 +238,7 @@ class Mailbox:
             return line.due, line.arrived
 
     def end(self, peer: str, reason: str | None, *, total: int | None = None) -> None:
-        """No more comes from this peer: than is here already, or than the `total` of frames that it has sent.
-
-        The first reason counts; having finished is none.
-        """
+        """No more comes from this peer, or none beyond `total` frames. The first reason counts; to finish is none."""
         line = self._lines.get(peer)
         if line is None:
             return
@@ -281,11 +271,7 @@ class Mailbox:
         return self._lines[peer].reason
 
     async def take(self, peer: str, step: str, timeout: float) -> bytes:
-        """The next frame of a peer, which must be for `step`.
-
-        A peer that gets on with its work is waited for, whomever it works with; one that does not for `timeout`
-        seconds is given up.
-        """
+        """The next frame of a peer, which must be for `step`. One that gets on with its work is waited for."""
         self.check_peer(peer)
         line, began = self._lines[peer], time.monotonic()
         while line.due not in line.whole:

@@ -68,10 +68,7 @@ class _Underway:
 
 
 class FlareChannel:
-    """One member's end, for one job. Make it when the job's process starts: peers may be quicker.
-
-    `open` waits until every peer is there; `close` says goodbye. Both run inside the event loop of the protocol.
-    """
+    """One member's end, for one job. Make it when the job's process starts: peers may be quicker."""
 
     def __init__(self, name: str, cell: Any, addresses: Mapping[str, str]) -> None:
         self.name = name
@@ -156,10 +153,7 @@ class FlareChannel:
             self._farewells.append(asyncio.create_task(self._ask(peer, _STOP, headers, None, patience)))
 
     async def interrupt(self, reason: str) -> None:
-        """Let whatever waits stop waiting, for this reason, or because of a peer that is gone without a word.
-
-        An engine stops a job for everybody when one member's process dies: then that member is the reason.
-        """
+        """End all waiting, for this reason or for a peer that died: an engine then stops the job for everybody."""
         peers = [peer for peer in self._addresses if not self._mailbox.ended(peer)]
         gone = await self._silent(await self._silent(peers))
         lost = [

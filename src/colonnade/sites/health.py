@@ -39,10 +39,7 @@ STATES = ("finished", "failed", "running", "waiting")
 
 @dataclass(frozen=True)
 class Health:
-    """A member at one moment. `problems` has a sentence with its remedy for each thing that is not well.
-
-    `ledger_verified` is when the ledger's chain was gone through and found in order, which is now; None without one.
-    """
+    """A member at one moment; `problems` has a sentence with its remedy for each thing that is not well."""
 
     member: str
     kind: str
@@ -150,10 +147,7 @@ def jobs_without_outcome(kit: Kit) -> tuple[str, ...]:
 
 
 def reconcile(kit: Kit) -> tuple[str, ...]:
-    """Say of every job whose process ended without a word that it did; returns their ids.
-
-    Whoever is asked about one should not hear that it runs. Where there is no room for it yet, the next call tries.
-    """
+    """Note of jobs whose process ended without a word that they failed; the ids of those for which there was room."""
     lost = []
     for job in jobs_without_outcome(kit):
         facts = {"member": kit.identity().name, "job": "", "id": job, "state": "failed", "step": ""}

@@ -127,10 +127,7 @@ def check_vouched(
     trust: Trust,
     when_issued: bool = False,
 ) -> x509.Certificate:
-    """The certificate of whoever signed this as `name`, if the root issued it; otherwise `NotTrusted`.
-
-    With `when_issued` a certificate counts that has ended since: what was decided outlives it.
-    """
+    """Whose certificate signed this as `name`, or `NotTrusted`; `when_issued` takes one that has ended since."""
     said = dict(signature)
     try:
         der, value = base64.b64decode(said["certificate"]), bytes.fromhex(said["value"])

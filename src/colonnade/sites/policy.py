@@ -231,10 +231,7 @@ def check_options(job: Job, accepted: Sequence[Accepted], *, policy: str) -> Non
 
 
 def check_verify(least: Verify | None, found: Verify | None, *, policy: str, planned: bool) -> None:
-    """Return if a job, or the plan made of it, checks as much of what others deal as a policy asks.
-
-    Without a word in the policy a job may check what it does by default or more, and may not say "none".
-    """
+    """Return if a job or its plan checks as much as a policy asks; where that says nothing, not "none"."""
     order: tuple[Verify, ...] = ("none", "rows", "all")
     if least is None:
         short = found == "none" and not planned

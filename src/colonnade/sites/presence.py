@@ -160,10 +160,8 @@ def requested(text: str, trust: Trust, server: str) -> tuple[str, str]:
 
 
 def refusal(kit: Kit) -> str:
-    """Why the server refuses this copy of a party's kit; empty if it does not, or does not answer in time.
-
-    A process of its own asks: FLARE may wait for good for a connection that is to end soon after it was made.
-    """
+    """Why the server refuses this copy of a party's kit; empty if it does not, or does not answer in time."""
+    # A process of its own asks: FLARE may wait for good for a connection that is to end soon after it was made.
     command = [sys.executable, "-m", __name__, str(kit.path)]
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_WHOLE_SECONDS)
@@ -226,11 +224,7 @@ _logger = logging.getLogger("colonnade.presence")
 
 
 class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
-    """The server's: of two processes with one party's kit the one that was there first stays, and both are told.
-
-    Whoever the federation has excluded by name stays out, and is sent away if it is there; an administrator is refused
-    at the next command.
-    """
+    """The server's: of two processes with one kit the first stays, and both are told; who is excluded stays out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -323,10 +317,7 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
 
 
 class KitHeartbeat(FLComponent):  # type: ignore[misc]
-    """A party's: says with every message which copy of the kit this is, and notes what the server tells it.
-
-    What an administrator asks whom this party knows to be excluded is refused here too, whatever the server knows.
-    """
+    """A party's: says which copy of the kit this is, notes what it is told, and refuses excluded administrators."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -61,10 +61,7 @@ def wait_for_server(kit: Kit, *, timeout: float = 60.0) -> None:
 def write_job(
     folder: Path, text: str, *, name: str, parties: Sequence[str], resumes: str = "", proposal: str = ""
 ) -> None:
-    """A FLARE job: three JSON files that name two installed classes and carry the job's own text. No code.
-
-    `proposal` is what two administrators signed, for the parties.
-    """
+    """A FLARE job: three JSON files that name two installed classes and carry the job's own text. No code."""
     described = {
         "name": name,
         "resource_spec": {},
@@ -192,10 +189,7 @@ def command_for(kit: Kit) -> list[str]:
 
 
 def start(kit: Kit) -> subprocess.Popen[bytes]:
-    """Start a member's FLARE process in a session of its own; what it says goes to the kit's console file.
-
-    What the kit's process said the last time is kept beside it.
-    """
+    """Start a member's FLARE process in a session of its own; the kit's console file has what it says."""
     check_startable(kit)
     # What an earlier process was told says nothing about this one.
     (kit.path / PRESENCE).unlink(missing_ok=True)
@@ -286,10 +280,7 @@ def _signal(kits: Sequence[Kit], how: signal.Signals) -> int:
 
 @contextmanager
 def process_group() -> Iterator[Begin]:
-    """Start members with what this yields; all of them, and all they started, end with the block, whatever ends it.
-
-    Ctrl-C, a service manager's TERM and a terminal that closes raise `KeyboardInterrupt` inside the block.
-    """
+    """Start members with what this yields; all end with the block, in which TERM and HUP are as Ctrl-C."""
     kits: list[Kit] = []
     processes: list[subprocess.Popen[bytes]] = []
 

@@ -118,10 +118,7 @@ class Coordinator(_JobComponent, Controller):  # type: ignore[misc]
             self.system_panic(outcome["told"], fl_ctx)
 
     def _show(self, fl_ctx: FLContext) -> None:
-        """Let whoever submitted the job see how it ended and what was learnt, which readers' lines pay for.
-
-        How long it took goes with nobody: the server waits while parties compare ids, of which it is not to tell.
-        """
+        """Show the submitter how it ended, not how long it took: the server waits while parties compare ids."""
         job_id = fl_ctx.get_job_id()
         kept = _kit(fl_ctx).run_folder(job_id)
         downloaded = Path(fl_ctx.get_engine().get_workspace().get_run_dir(job_id))

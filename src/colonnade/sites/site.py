@@ -42,11 +42,9 @@ _JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def clean(kit: Kit, *, days: float | None = None, only_say: bool = False) -> tuple[Path, ...]:
-    """Destroy the records of runs that failed longer ago than the party's file says, and what else ended by then.
+    """Destroy records of runs that failed longer ago than the party's file says, and what else ended by then.
 
-    Those are requests, what FLARE kept of jobs, at the server with its list of them, and a key that a renewal left.
-    Returns what was destroyed or, with `only_say`, what would be. Outcomes, logs and ledgers stay. A run without its
-    record cannot be resumed: its job is submitted anew, and charged anew.
+    Returns what was destroyed or, with `only_say`, what would be. Outcomes, logs and ledgers stay.
     """
     if days is None:
         site = kit.site()
@@ -120,11 +118,7 @@ async def take_part(
     proposal: str = "",
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Run a member's part and return its outcome, which is also written to its folder. Raises nothing of a run's own.
-
-    `resumes` is the id of an earlier job that this one goes on with, `proposal` what two administrators signed, if they
-    did. `stopped` says whether somebody who may do so has stopped the job.
-    """
+    """Run a member's part and return its outcome, which its folder has too. Raises nothing of a run's own."""
     folder = kit.run_folder(job_id)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     facts: dict[str, Any] = {"member": member, "job": job.name, "id": job_id}
