@@ -60,7 +60,6 @@ def check_budgets(
 
 
 def ledger_state(ledger: Ledger) -> LedgerState:
-    """What a ledger's entries add up to, as a state of its own to ask."""
     state = LedgerState(f"the ledger of {ledger.party}")
     for entry in ledger.entries():
         state.read(entry)

@@ -100,7 +100,6 @@ class ProgressFile:
         self._step, self._began, self._recorded = "", 0.0, 0.0
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Note where the run is: an approval at once, other steps now and then."""
         what, _, owner = step.partition(" of ")
         now = time.time()
         if what == STEP:

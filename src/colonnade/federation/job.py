@@ -142,7 +142,6 @@ class Job(_JobForm):
 
 
 def _with_method(job: Job, form: _JobForm, document: Document) -> Job:
-    """The job with its method, or the one that a job without takes, and the options in that method's form."""
     name, because = form.method, ""
     if name is None and job.verify not in (None, "none"):
         name, because = "moments", "checks of what is dealt were asked for"
@@ -211,10 +210,6 @@ class ScoreJob(_ScoreForm):
         except PlanError as error:
             raise type(error)(f"{document.where(('parties',))}: {error}") from None
         return job
-
-    @property
-    def model(self) -> str:
-        return self.scores
 
     @property
     def method(self) -> str:

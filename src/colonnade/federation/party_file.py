@@ -293,7 +293,6 @@ def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
 
 
 def _account(dataset: str, item: _BudgetForm, *, document: Document, number: int) -> Account:
-    """Whom a budget is for; a unit or an observer that there is not is told with the nearest one."""
     if not dataset:
         raise JobError(
             f"{document.where(('dataset',))}: the data set has no name. Budgets and ledgers are per data set."

@@ -55,7 +55,6 @@ class Trained:
 
 
 def spec_of(job: Job) -> TrainingSpec:
-    """What a job asks for, if its method has a protocol."""
     protocol_of(job)
     return job.spec
 
@@ -101,14 +100,17 @@ def prefix_job_errors(job: Job) -> Iterator[None]:
         raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
-def result_for(job: Job, federation: Federation) -> TrainingResult:
-    """Run what a job asks for. Where this raises and `federation.runs` has a run, that one was paid for."""
-    features = federation.features(job.task)
+def check_components(job: Job, features: int) -> None:
     if job.components is not None and job.components > features:
         raise JobError(
-            f"{job.path}, components: found {job.components}, but the parties declare {features} features "
-            "together. Ask for at most as many components."
+            f"{job.path}, components: found {job.components}, but the parties declare {features} features together. "
+            "Ask for at most as many components."
         )
+
+
+def result_for(job: Job, federation: Federation) -> TrainingResult:
+    """Run what a job asks for. Where this raises and `federation.runs` has a run, that one was paid for."""
+    check_components(job, federation.features(job.task))
     with prefix_job_errors(job):
         result = train_with(federation, job.method, job.spec)
     if not federation.runs:
@@ -120,7 +122,6 @@ def result_for(job: Job, federation: Federation) -> TrainingResult:
 
 
 def result_at(job: Job, run: Run[Any]) -> TrainingResult | None:
-    """What is known here of a run that ended, from what those came away with who are here."""
     return protocol_of(job).model(job.spec, run.outcome.results)
 
 

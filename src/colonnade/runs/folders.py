@@ -48,11 +48,9 @@ class Folder:
             ) from None
 
     def free_reserve(self) -> None:
-        """Give the room to the files that it was set aside for."""
         (self.draft / RESERVE).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Take everything out of the draft again, unless something in it was paid for."""
         if not holds_paid(self.draft):
             _empty(self.draft)
 
@@ -172,7 +170,6 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def free_name(name: Path) -> Path:
-    """The name itself, or with the first number that makes it free."""
     path, number = name, 1
     while _exists(path):
         number += 1

@@ -1,9 +1,8 @@
 """How a run is brought to its end: written, or noted as failed, or finished after it was stopped.
 
-The record of a run that failed has nothing that comes from rows: of an error about a party's own data, files or ledger
-it has only the kind, as peers do, and of ledgers the totals of the data sets that took part. A run notes the record
-before it is charged, as if its process were killed right then: between the ledgers' entries and the first file that is
-kept there is nothing else to tell that it was paid for.
+The record of a run that failed has nothing that comes from rows: of an error about a party's own data it has only the
+kind, as peers do. A run notes it before it is charged, as if it were killed right then: until the first file is kept
+nothing else tells that it was paid for.
 """
 
 from __future__ import annotations
@@ -75,7 +74,6 @@ def finish_run(
 
 
 def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> dict[str, Any]:
-    """Where a run stopped and what each ledger had been charged for it by then."""
     from colonnade.runtime.run import reason_for_peers
 
     stopped = federation.stopped
@@ -107,7 +105,6 @@ def _record(job: Job, run: str, stopped: dict[str, Any]) -> dict[str, Any]:
 
 
 def _charges(run: str, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str]) -> dict[str, Any]:
-    """What each ledger had been charged for a run, and the totals of those that were charged."""
     from colonnade.federation.federation import charges_of
     from colonnade.report.facts import entry_text, totals_facts
 
@@ -249,7 +246,6 @@ def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
 
 
 def _place(given: Path) -> Path:
-    """Where the run left what it had kept: under its name, or in the draft that a kill left."""
     from colonnade.federation.holdout import PAID
 
     if not given.name:

@@ -153,7 +153,6 @@ def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
 
 
 def not_ended(folder: Path) -> RunFolder | None:
-    """The job of a kit in this folder, if it left a log and no record."""
     from colonnade.federation.holdout import LOG
 
     if is_run(folder) or not (folder / LOG).is_file():

@@ -77,7 +77,6 @@ class PartyInputs:
     public: bool = False
 
     def party(self, name: str, group: Group, channel: Channel, **more: Any) -> Party:
-        """The party of a run that brings this; `more` is what the run itself sets."""
         own = {each.name: getattr(self, each.name) for each in fields(PartyInputs) if each.name != "table"}
         return Party(name=name, group=group, channel=channel, **(own | more))
 

@@ -248,7 +248,6 @@ class Mailbox:
         self.ring()
 
     def move(self, peer: str) -> None:
-        """Note that a peer got on with its work, whomever it works with."""
         line = self._lines.get(peer)
         if line is not None:
             line.moved = time.monotonic()
@@ -267,7 +266,6 @@ class Mailbox:
         return self._lines[peer].ended
 
     def fell(self, peer: str) -> str | None:
-        """Why a peer left, if it did not finish."""
         return self._lines[peer].reason
 
     async def take(self, peer: str, step: str, timeout: float) -> bytes:

@@ -103,7 +103,6 @@ class Proposal:
 
 
 def _read_proposal(value: Any, field: str) -> Any:
-    """One field of a proposal, of its type and, if it is a time, one that can be compared."""
     if field in _PURPOSES:
         return tuple(sorted((str(key), str(part)) for key, part in value.items()))
     if not isinstance(value, str):
@@ -332,7 +331,6 @@ def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:
 
 
 def _with_decisions(kit: Kit, requests: Iterable[Request], patience: float) -> list[Request]:
-    """Requests with the decisions in their ledgers that count for them; one whose time is over has ended."""
     people = Policy.load(kit.site()["policy"]).people or Approvers(1, ())
     trust, made = kit.trust(), dict[str, tuple[Decision, ...]]()
     decided = []
@@ -407,7 +405,6 @@ class Asking:
         self.granted = request
 
     async def _decided(self, request: Request) -> bool:
-        """Whether enough people said yes, or one said no, once either did."""
         people = cast("Approvers", self.policy.people)
         deadline = time.monotonic() + self.job.timeout
         while True:

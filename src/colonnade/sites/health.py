@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from colonnade.errors import ColonnadeError
@@ -84,7 +83,9 @@ def health(kit: Kit) -> Health:
     # The kit, its runs and its ledger may lie on different disks.
     verified, written = None, {kit.path, kit.runs}
     try:
-        ledger = _ledger(kit)
+        ledger = kit.path / "server.ledger" if kit.kind == "server" else None
+        if kit.kind != "server" and "party" in kit.site():
+            ledger = PartyFile.load(kit.site()["party"]).ledger
         if ledger is not None:
             written.add(ledger.parent)
         if ledger is not None and ledger.exists():
@@ -114,12 +115,6 @@ def health(kit: Kit) -> Health:
         jobs=dict(job_states(kit)),
         problems=tuple(problems),
     )
-
-
-def _ledger(kit: Kit) -> Path | None:
-    if kit.kind == "server":
-        return kit.path / "server.ledger"
-    return PartyFile.load(kit.site()["party"]).ledger if "party" in kit.site() else None
 
 
 def job_states(kit: Kit) -> Counter[str]:

@@ -109,7 +109,6 @@ Signature = tuple[tuple[str, str], ...]
 
 
 def vouch(identity: Identity, statement: bytes, *, purpose: str, scheme: str) -> Signature:
-    """A statement's signature by a kit's key, for this purpose and no other."""
     made = {
         "scheme": scheme,
         "certificate": base64.b64encode(identity.to_bytes()).decode(),
@@ -225,7 +224,6 @@ class Kit:
         )
 
     def _refuse_earlier(self) -> None:
-        """Refuse a kit that names classes of an earlier version: FLARE would not find them."""
         path = self.path / "local" / "resources.json"
         if self.kind == "admin" or not path.exists():
             return
@@ -272,7 +270,6 @@ class Kit:
         return host, int(port)
 
     def site(self) -> dict[str, Any]:
-        """What the holder of this kit told it: files, pins."""
         path = self.path / "local" / SITE_FILE
         if not path.exists():
             return {}

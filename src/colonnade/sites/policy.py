@@ -1,12 +1,9 @@
 """Policy files: what a party ever agrees to, whoever submits the job (docs/two-organisations.md). They never leave it.
 
-Everything that is not named is refused. Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs
-that score people by a model that was trained; scores are shown to those whom `receivers` names and to this party.
-Where `server`, `computing_parties`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may
-have its default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or
-`most_ids` is not, there is no such limit. Ids are matched through the server only where `alignment` names "server".
-What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs,
-stand in the party file.
+Everything that is not named is refused. Where `server`, `computing_parties`, `threshold`, `disclosed_noise`,
+`alignment` or an option is not named, a job may have its default and nothing else, and it may not turn checks off with
+verify = "none"; where `rows`, `alignments` or `most_ids` is not, there is no such limit. What is learnt, a job's
+`task`, is free: ε says what may be told whatever it is.
 """
 
 from __future__ import annotations

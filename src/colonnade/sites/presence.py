@@ -111,7 +111,6 @@ class PresenceRegistry:
         return True
 
     def hear(self, party: str, copy: str, *, at: float) -> bool:
-        """Note a heartbeat; returns whether it is from the copy of the kit that is known."""
         known = self.known.setdefault(party, (copy, at))
         if known[0] != copy:
             return False
@@ -232,7 +231,6 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         self._lock = threading.Lock()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Look at who is about to come, who registers, who is heard and who leaves."""
         if event_type == EventType.SYSTEM_BOOTSTRAP:
             # No job runs yet: what is said to be running ended with the process that this one follows.
             fl_ctx.get_engine().job_runner.update_unfinished_jobs(fl_ctx)
@@ -275,7 +273,6 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         return reply
 
     def _admit(self, fl_ctx: FLContext, *, registers: bool) -> None:
-        """Let in, or go on hearing, the first copy of a kit; tell every other one, and whoever is excluded, why not."""
         name, copy = _who(fl_ctx)
         if (why := _excluded(fl_ctx.get_engine().args.workspace, name)) is not None:
             self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
@@ -382,7 +379,6 @@ def _excluded(root: str, name: str) -> str | None:
 
 
 def _who(fl_ctx: FLContext) -> tuple[str, str]:
-    """Whom a message is from, and which copy of its kit; empty for a kit that does not say."""
     peer = fl_ctx.get_peer_context()
     if peer is None:
         return "", ""

@@ -109,14 +109,9 @@ class Administration:
     def submit(
         self, text: str, *, name: str, parties: Sequence[str], resumes: str = "", proposal: str = ""
     ) -> str:
-        """Submit a job, or what goes on with an earlier one, and return the id that FLARE gives it."""
         with tempfile.TemporaryDirectory() as folder, _quietly("the job was not accepted"):
             write_job(Path(folder), text, name=name, parties=parties, resumes=resumes, proposal=proposal)
             return str(self._session.submit_job(folder))
-
-    def submit_folder(self, folder: Path) -> str:
-        with _quietly("the job was not accepted"):
-            return str(self._session.submit_job(str(folder)))
 
     def status(self, job: str) -> dict[str, Any]:
         with _quietly(f"there is no job {job}"):
@@ -141,7 +136,6 @@ class Administration:
 
 @contextmanager
 def _quietly(refusal: str) -> Iterator[None]:
-    """FLARE prints and logs while it talks; what goes wrong is said once, in words."""
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     try:
         with contextlib.redirect_stdout(io.StringIO()):

@@ -93,9 +93,6 @@ def _kit(context: FLContext) -> Kit:
 class Coordinator(_JobComponent, Controller):  # type: ignore[misc]
     """The server's part in a job: it asks every party to take part, and takes part itself."""
 
-    def __init__(self, job: str, resumes: str = "") -> None:
-        super().__init__(job, resumes)
-
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Listen before any party may speak."""
         if self._job is not None:

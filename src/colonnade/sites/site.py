@@ -98,11 +98,9 @@ _GRACE_SECONDS = 2.0
 class EngineChannel(Channel, Protocol):
     """A channel of an engine, which has to wait until everybody's process is there."""
 
-    async def open(self, timeout: float) -> None:
-        """Return when every peer is there."""
+    async def open(self, timeout: float) -> None: ...
 
-    async def interrupt(self, reason: str) -> None:
-        """Let whatever waits for a peer stop waiting, for this reason."""
+    async def interrupt(self, reason: str) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -166,7 +164,6 @@ async def take_part(
 
 
 def _open_log(folder: Path) -> tuple[TextIO | None, CannotWrite | None]:
-    """A run's log, with room set aside for its outcome; and why there is none, if the folder cannot be written to."""
     log = None
     try:
         make_folder(folder)
@@ -206,7 +203,7 @@ class _Participation:
                 raise unwritable
             inputs = inputs_of(kit, job, member, self.job_id, self.resumes, self.proposal)
             if isinstance(job, ScoreJob):
-                scoring = scoring_of(job, kit.run_folder(job.model), member, inputs.lists())
+                scoring = scoring_of(job, kit.run_folder(job.scores), member, inputs.lists())
                 if self.resumes:
                     raise JobError(f"{job.path}: a job of scores is too short to resume. Submit it anew.")
                 program, spec = scoring.session, scoring.request

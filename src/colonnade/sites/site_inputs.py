@@ -209,7 +209,7 @@ class Scoring:
 
     def keep(self, folder: Path, member: str, result: Scored) -> dict[str, Any]:
         """The receiver's scores in a file of its own; what everybody may note of them."""
-        note = {"scores": self.job.model, "statement": result.plan.statement}
+        note = {"scores": self.job.scores, "statement": result.plan.statement}
         if result.sums is None or result.aligned is None or self.saved is None:
             return note
         ids = tuple(str(person) for person in result.aligned.table.ids())
