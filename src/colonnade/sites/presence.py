@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import json
 import logging
+import math
 import os
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,35 +92,6 @@ class Presence:
             return cls(**{**fields, "others": tuple(fields["others"])})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
-
-
-@dataclass
-class PresenceRegistry:
-    """Who is there, at the server: by party the copy of its kit that was heard, since when and when last."""
-
-    known: dict[str, tuple[str, float]] = field(default_factory=dict)
-
-    def occupied(self, party: str, copy: str, *, at: float) -> bool:
-        known = self.known.get(party)
-        return known is not None and known[0] != copy and at - known[1] < GONE_SECONDS
-
-    def arrive(self, party: str, copy: str, *, at: float) -> bool:
-        """Take a party in, unless another copy of its kit is there already; returns whether it was taken in."""
-        if self.occupied(party, copy, at=at):
-            return False
-        self.known[party] = (copy, at)
-        return True
-
-    def hear(self, party: str, copy: str, *, at: float) -> bool:
-        known = self.known.setdefault(party, (copy, at))
-        if known[0] != copy:
-            return False
-        self.known[party] = (copy, at)
-        return True
-
-    def leave(self, party: str, copy: str) -> None:
-        if self.known.get(party, ("", 0.0))[0] == copy:
-            del self.known[party]
 
 
 def now() -> str:
@@ -227,7 +199,8 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._registry = PresenceRegistry()
+        # By party the copy of its kit that was heard, and when last.
+        self._known: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
@@ -251,7 +224,8 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         elif event_type == EventType.CLIENT_QUIT:
             name, copy = _who(fl_ctx)
             with self._lock:
-                self._registry.leave(name, copy)
+                if self._known.get(name, ("", 0.0))[0] == copy:
+                    del self._known[name]
 
     def _requested(self, message: Any, fl_ctx: FLContext) -> Any:
         text = message.get_header(ASKS)
@@ -263,7 +237,7 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         except NotTrusted as error:
             return make_reply(ReturnCode.UNAUTHENTICATED, error=str(error))
         with self._lock:
-            occupied = self._registry.occupied(name, copy, at=time.monotonic())
+            occupied = self._another(name, copy, within=GONE_SECONDS)
         reply = make_reply(ReturnCode.OK)
         if occupied:
             notice = self._refusal(name, copy)
@@ -282,15 +256,21 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
             fl_ctx.get_engine().server.client_manager.disable_client(name)
             return
         with self._lock:
-            take = self._registry.arrive if registers else self._registry.hear
-            known = take(name, copy, at=time.monotonic())
-        if not known:
+            # One that registers takes the place of a copy that is gone; one that is only heard never does.
+            refused = self._another(name, copy, within=GONE_SECONDS if registers else math.inf)
+            if not refused:
+                self._known[name] = (copy, time.monotonic())
+        if refused:
             self._tell(fl_ctx, name, self._refusal(name, copy), times=_TIMES)
             if registers:
                 _logger.warning("a second process with the kit of %s was refused", name)
                 raise NotAuthenticated(f"{name} is connected already, with another copy of its kit")
         elif not registers:
             self._tell(fl_ctx, name, {"heard": copy})
+
+    def _another(self, name: str, copy: str, *, within: float) -> bool:
+        known, heard = self._known.get(name, (copy, 0.0))
+        return known != copy and time.monotonic() - heard < within
 
     def _refusal(self, name: str, copy: str) -> dict[str, Any]:
         why = (
