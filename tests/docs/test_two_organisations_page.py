@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -153,11 +153,11 @@ def test_the_policies_of_the_page_accept_its_job_and_the_request_shows_every_uni
     kit = make_kit(tmp_path / "kits", Root.make(), "bank")
     asking = Asking(
         kit=kit,
-        policy=replace(policies["bank"], people=Approvers(1, ())),
+        policy=policies["bank"].model_copy(update={"people": Approvers(1, ())}),
         ledger=federation.ledgers["bank"],
         dataset=federation.datasets["bank"],
         run="JOB-ID",
-        job=replace(job, timeout=4 * 3600.0),
+        job=job.model_copy(update={"timeout": 4 * 3600.0}),
         party="bank",
     )
     printed = TIME.sub("…", request_text(asking._request({}, [plan], None), Path("bank/kit")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,7 +250,7 @@ def _audit_job(
         who = "people declared public" if public else "people made up"
         schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
         holders = [schema.party for schema in schemas if schema.label is not None]
-        group = replace(job, active=holders[0] if holders else None).group()
+        group = job.model_copy(update={"active": holders[0] if holders else None}).group()
         target = AuditTarget(job.method, job.spec, group, schemas, rest)
         facts = _facts(target, job.name, runs, draws, who)
         with uninterrupted():

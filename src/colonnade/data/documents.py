@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from colonnade.data.declaring import nearest_name
@@ -117,9 +117,13 @@ class Form(BaseModel):
         # Lists and tables in a form have no hash of their own.
         return hash(self.model_dump_json())
 
-    def fields(self) -> dict[str, Any]:
-        """The fields by name, lists as tuples, for a record that is made of them."""
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in self}
+
+T = TypeVar("T")
+if TYPE_CHECKING:
+    Listed = tuple[T, ...]
+else:
+    # A list in the file, which nobody changes once it is read.
+    Listed = Annotated[list[T], AfterValidator(tuple)]
 
 
 @dataclass(frozen=True)

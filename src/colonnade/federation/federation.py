@@ -39,10 +39,7 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 
 def check_plan(spec: Spec, group: Group, tables: Mapping[str, Table]) -> Plan | None:
-    """The plan of what is asked, for as many people as the parties can have in common.
-
-    None where the ids must be equal and already their numbers are not, for which alignment has the words.
-    """
+    """The plan for as many people as there can be; None where ids must be equal and their numbers are not."""
     rows = {table.rows for table in tables.values()}
     if spec.alignment == "equal" and len(rows) != 1:
         return None
@@ -63,7 +60,6 @@ def check_budgets(
 
 
 def ledger_state(ledger: Ledger) -> LedgerState:
-    """What a ledger's entries add up to, as a state of its own to ask."""
     state = LedgerState(f"the ledger of {ledger.party}")
     for entry in ledger.entries():
         state.read(entry)
@@ -95,9 +91,7 @@ def by_party(tables: Iterable[Table]) -> dict[str, Table]:
 
 @dataclass(frozen=True)
 class RunFailure:
-    """Where a run stopped: its name, if there was one by then, the party that stopped it and why, if one did, and the
-    last step at which each party said anything.
-    """
+    """Where a run stopped: its name if it had one, who stopped it and why, and each party's last step."""
 
     run: str
     party: str | None
@@ -154,10 +148,7 @@ def charges_of(run: str, ledgers: Mapping[str, Ledger]) -> dict[str, Entry]:
 
 @dataclass(frozen=True, eq=False)
 class Run(Generic[PlanT]):
-    """One finished run: as it was planned, what each member came away with, and what went over the wire.
-
-    In one process of all members, at a site of the one that is there.
-    """
+    """One finished run: its plan, what the members who are here came away with, and what went over the wire."""
 
     plan: PlanT
     outcome: Outcome
@@ -363,11 +354,9 @@ class Federation(NoRows):
     ) -> Run[Any]:
         """Run a protocol once between all parties: `session(party, table, spec)`.
 
-        What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
-        so that nothing is charged in vain. With `record` every member keeps what it saw. Beside each ledger that is a
-        file the people of a run that `trains` are remembered; where a share is held out, it is about that `part` of
-        them. With a `checkpoint`, a folder, a run that stopped goes on there and is charged once; what members keep in
-        it to go on is as private as their data, and deleted when the run ends.
+        With `record` every member keeps what it saw. The people of a run that `trains` are remembered beside ledgers
+        that are files. In a `checkpoint`, a folder, a run that stopped goes on and is charged once; until the run ends
+        it is as private as the members' data.
         """
         journals = {} if checkpoint is None else journals_in(checkpoint, self.group.members)
         parts = self.parts(part) if trains else {}
@@ -422,9 +411,8 @@ class Federation(NoRows):
     def align(self, *, in_shares: bool = False) -> Outcome:
         """Find the people that all parties have in common; each owner comes away with its aligned table.
 
-        They are matched on a curve where the federation says nothing else; with `in_shares` as in a run of which the
-        server keeps a share. Nothing is released or charged; every owner's ledger says that ids were compared. A later
-        run aligns again, in a fresh order.
+        With `in_shares` as in a run of which the server keeps a share. Nothing is released or charged; every owner's
+        ledger says that ids were compared.
         """
         return self._run(alignment_session, self.alignment, in_shares)
 
@@ -493,10 +481,7 @@ class Site:
 def remembering(
     ledger: Ledger, dataset: str, *, then: Callable[[str], None] = lambda _run: None
 ) -> Callable[[AlignedTable, str], None] | None:
-    """What adds the people of a run to the list of a data set beside its ledger; None for a ledger without a file.
-
-    `then` is called with the name of the run: what follows is the charge.
-    """
+    """What lists a run's people beside a ledger, right before the charge, and calls `then`; None without a file."""
     path = ledger.path
     if path is None:
         return None

@@ -72,11 +72,7 @@ def json_text(facts: Any) -> str:
 
 
 def digest_of(facts: Mapping[str, Any]) -> str:
-    """The digest of a run's facts, over everything in them but itself.
-
-    It finds what was changed by accident or in passing. Whoever means to deceive can compute it anew: what was spent
-    is in the ledgers.
-    """
+    """The digest of all other facts: it shows accidents, not deceit; what was spent is in the ledgers."""
     rest = {key: value for key, value in plain(facts).items() if key != "digest"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -34,10 +34,7 @@ def requested_part(
     schema: Schema,
     cuts: dict[str, Cut] | None = None,
 ) -> PartSpec:
-    """The part of a data set that a run is about, with how the data set was cut before.
-
-    A ledger in memory has no file beside it; `cuts` are then kept by whoever has that ledger.
-    """
+    """The part that a run is about, with how the data set was cut before; `cuts` is for a ledger without a file."""
     held = cuts if cuts is not None else {}
     known = held.get(dataset) if ledger.path is None else kept_cut(ledger.path, dataset)
     keep: Callable[[Cut], None] = (
@@ -95,10 +92,7 @@ class Saves(Protocol):
 
 
 class ProgressFile:
-    """What notes in a run's folder how far it is and whose approval it waits for; given as a party's `progress`.
-
-    How far it is goes to the disk once in a while. `run` is what the run is called, once that is known.
-    """
+    """A party's `progress` that notes in a run's folder how far it is, now and then, and for whom it waits."""
 
     def __init__(self, folder: Path, *, run: Callable[[], str] = lambda: "") -> None:
         self._folder, self.run = folder, run
@@ -106,7 +100,6 @@ class ProgressFile:
         self._step, self._began, self._recorded = "", 0.0, 0.0
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Note where the run is: an approval at once, other steps now and then."""
         what, _, owner = step.partition(" of ")
         now = time.time()
         if what == STEP:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from colonnade.data.declaring import Name, nearest_name
-from colonnade.data.documents import Document, Form, check_fields
+from colonnade.data.documents import Document, Form, Listed, check_fields
 from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PartyMismatch, PlanError
 from colonnade.methods.method import Method
@@ -28,10 +26,10 @@ class _JobForm(Form):
     task: Task
     method: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
-    parties: list[str]
+    parties: Listed[str]
     active: str | None = None
     server: str = "server"
-    computing_parties: list[str] | None = None
+    computing_parties: Listed[str] | None = None
     threshold: int | None = None
     disclosed_noise: int | None = None
     epsilon: float
@@ -45,34 +43,17 @@ class _JobForm(Form):
     held_out: float | None = None
 
 
-@dataclass(frozen=True)
-class Job:
-    """What the parties agreed to do."""
+class Job(_JobForm):
+    """What the parties agreed to do: its file, checked, with the method and its options.
 
-    path: Path
-    name: str
-    task: Task
+    `because` says why this method, where the job names none; `text` is the job as it was written, for people.
+    """
+
     method: str
-    parties: tuple[str, ...]
-    active: str | None
-    server: str
-    computing_parties: tuple[str, ...] | None
-    threshold: int | None
-    disclosed_noise: int | None
-    epsilon: float
-    delta: float | None
-    accepted_delta: float | None
-    gamma: int
-    verify: Verify | None
-    components: int | None
-    alignment: Alignment
-    timeout: float
-    options: Form
-    held_out: float | None = None
+    options: Form  # type: ignore[assignment]
+    path: Path
+    text: str
     because: str = ""
-    """Why this method, where the job names none."""
-    text: str = dataclasses.field(default="", compare=False, repr=False)
-    """As it was written, for people."""
 
     @classmethod
     def load(cls, path: str | Path) -> Job:
@@ -117,8 +98,8 @@ class Job:
                 f"{document.where(('active',))}: found {form.active!r}, which is not among the parties "
                 f"({', '.join(form.parties)}).{nearest_name(form.active, form.parties)}"
             )
-        fields = form.fields() | {"method": form.method or "moments", "options": NoOptions()}
-        job = cls(path=path, text=document.text, **fields)
+        fields = dict(form) | {"method": form.method or "moments", "options": NoOptions()}
+        job = cls.model_construct(path=path, text=document.text, **fields)
         try:
             job.group()
         except PlanError as error:
@@ -130,34 +111,11 @@ class Job:
                 ("threshold", None),
                 ("disclosed_noise", None),
             ):
-                changed: dict[str, Any] = {name: default}
                 with suppress(PlanError):
-                    replace(job, **changed).group()
+                    job.model_copy(update={name: default}).group()
                     field = name
             raise type(error)(f"{document.where((field,))}: {error}") from None
-        return job._with_method(form, document)
-
-    def _with_method(self, form: _JobForm, document: Document) -> Job:
-        """The job with its method, or the one that a job without takes, and the options in that method's form."""
-        name, because = form.method, ""
-        if name is None and self.verify not in (None, "none"):
-            name, because = "moments", "checks of what is dealt were asked for"
-        elif name is None:
-            name, because = default_method(
-                self.task, self.group(), epsilon=self.epsilon, delta=self.delta, gamma=self.gamma
-            )
-        method = method_named(name, self.task, place=document.where(("method",)))
-        options = checked_options(method, form.options, document=document)
-        if self.verify not in (None, "none") and not (isinstance(method, Method) and method.checks):
-            raise OutOfRange(
-                f"{document.where(('verify',))}: found {self.verify!r}, but by method {name!r} nothing that is dealt "
-                "is checked. Leave it out, or write 'none'."
-            )
-        if self.held_out is not None:
-            check_evaluated(method, self.task, place=document.where(("held_out",)))
-        job = replace(self, method=name, options=options, because=because)
-        check_options(job.options, document, task=job.task, held_out=job.held_out)
-        return job
+        return _with_method(job, form, document)
 
     @property
     def spec(self) -> TrainingSpec:
@@ -183,6 +141,28 @@ class Job:
         )
 
 
+def _with_method(job: Job, form: _JobForm, document: Document) -> Job:
+    name, because = form.method, ""
+    if name is None and job.verify not in (None, "none"):
+        name, because = "moments", "checks of what is dealt were asked for"
+    elif name is None:
+        name, because = default_method(
+            job.task, job.group(), epsilon=job.epsilon, delta=job.delta, gamma=job.gamma
+        )
+    method = method_named(name, job.task, place=document.where(("method",)))
+    options = checked_options(method, form.options, document=document)
+    if job.verify not in (None, "none") and not (isinstance(method, Method) and method.checks):
+        raise OutOfRange(
+            f"{document.where(('verify',))}: found {job.verify!r}, but by method {name!r} nothing that is dealt "
+            "is checked. Leave it out, or write 'none'."
+        )
+    if job.held_out is not None:
+        check_evaluated(method, job.task, place=document.where(("held_out",)))
+    job = job.model_copy(update={"method": name, "options": options, "because": because})
+    check_options(job.options, document, task=job.task, held_out=job.held_out)
+    return job
+
+
 EXACT, NOISY = "exact-scores", "noisy-scores"
 SCORES = (EXACT, NOISY)
 """What a policy must name before a party takes part in scoring."""
@@ -191,32 +171,21 @@ SCORES = (EXACT, NOISY)
 class _ScoreForm(Form):
     name: Name
     scores: str
-    parties: list[str]
+    parties: Listed[str]
     receiver: str
     server: str = "server"
-    epsilon: float | None = None
+    epsilon: float = 0.0
     delta: float | None = None
     accepted_delta: float | None = None
     alignment: Alignment = "auto"
     timeout: float = 600.0
 
 
-@dataclass(frozen=True)
-class ScoreJob:
+class ScoreJob(_ScoreForm):
     """What the parties agreed to score, and who alone sees it. `epsilon` is 0 where scores are exact."""
 
     path: Path
-    name: str
-    model: str
-    parties: tuple[str, ...]
-    receiver: str
-    server: str
-    epsilon: float
-    delta: float | None
-    accepted_delta: float | None
-    alignment: Alignment
-    timeout: float
-    text: str = dataclasses.field(default="", compare=False, repr=False)
+    text: str
 
     @classmethod
     def of(cls, document: Document, path: Path) -> ScoreJob:
@@ -226,7 +195,7 @@ class ScoreJob:
         check_fields(
             form,
             document,
-            ("epsilon", form.epsilon is None or form.epsilon > 0, "greater than 0, or left out"),
+            ("epsilon", "epsilon" not in document.data or form.epsilon > 0, "greater than 0, or left out"),
             ("delta", form.delta is None or 0 < form.delta < 1, "between 0 and 1"),
             ("timeout", form.timeout > 0, "a number of seconds greater than 0"),
         )
@@ -235,8 +204,7 @@ class ScoreJob:
                 f"{document.where(('receiver',))}: found {form.receiver!r}, which is not among the parties "
                 f"({', '.join(form.parties)}).{nearest_name(form.receiver, form.parties)}"
             )
-        fields = form.fields() | {"epsilon": form.epsilon or 0.0}
-        job = cls(path=path, model=fields.pop("scores"), text=document.text, **fields)
+        job = cls.model_construct(path=path, text=document.text, **dict(form))
         try:
             job.group()
         except PlanError as error:

@@ -113,9 +113,8 @@ class PartyFile:
             ("record_days", form.record_days >= 0, "a number of days, 0 or more"),
         )
         folder = path.parent
-        fields = form.fields()
-        del fields["budget"]
-        fields |= {
+        fields = {
+            **{name: value for name, value in form if name != "budget"},
             "data": source_from_data(form.data, folder, where=document.where(("data",)), document=document),
             "schema": folder / str(form.schema),
             "ledger": _ledger_path(folder, form.ledger, document),
@@ -185,11 +184,7 @@ def check_ledgers(files: Iterable[PartyFile]) -> None:
 
 
 def check_ledger(file: PartyFile, ledgers: Mapping[str, Ledger]) -> int:
-    """Compare one party's ledger with the receipts in others' ledgers, and return how many agree.
-
-    Raises `LedgerReplaced` where there is none although a receipt says that there was, or where it is another one,
-    and `LedgerAltered` where entries are gone.
-    """
+    """How many receipts of others agree with one party's ledger; raises where it is gone, new or cut."""
     mine, agreed = ledgers.get(file.party), 0
     for peer, ledger in ledgers.items():
         receipts = ledger.receipts(file.party) if ledger.party == peer != file.party else ()
@@ -298,7 +293,6 @@ def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
 
 
 def _account(dataset: str, item: _BudgetForm, *, document: Document, number: int) -> Account:
-    """Whom a budget is for; a unit or an observer that there is not is told with the nearest one."""
     if not dataset:
         raise JobError(
             f"{document.where(('dataset',))}: the data set has no name. Budgets and ledgers are per data set."

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,22 +38,14 @@ from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, TrainingSpec
 DEFAULT_COMPONENTS = 2
 RELEASE = "release.npz"
 _NO_COEFFICIENTS: dict[str, Any] = {
-    "features": [],
-    "owners": [],
-    "rows": [],
-    "coefficients": [],
-    "intercept": [],
+    name: [] for name in ("features", "owners", "rows", "coefficients", "intercept")
 }
 Neural = NeuralClassifier | NeuralRegressor
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What to show of a model and, on public data only, how good it is.
-
-    `failure` says why there is no model: the release was paid for and is good, but nothing could be learnt
-    from it.
-    """
+    """What to show of a model and, on public data only, how good it is; `failure` says why noise left none."""
 
     model_facts: dict[str, Any]
     measured: dict[str, float] | None
@@ -63,7 +55,6 @@ class Trained:
 
 
 def spec_of(job: Job) -> TrainingSpec:
-    """What a job asks for, if its method has a protocol."""
     protocol_of(job)
     return job.spec
 
@@ -109,17 +100,17 @@ def prefix_job_errors(job: Job) -> Iterator[None]:
         raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
-def result_for(job: Job, federation: Federation) -> TrainingResult:
-    """Run what a job asks for, charged to every party's ledger first.
-
-    Where this raises and `federation.runs` has a run, that run ended, was paid for, and left no model.
-    """
-    features = federation.features(job.task)
+def check_components(job: Job, features: int) -> None:
     if job.components is not None and job.components > features:
         raise JobError(
-            f"{job.path}, components: found {job.components}, but the parties declare {features} features "
-            "together. Ask for at most as many components."
+            f"{job.path}, components: found {job.components}, but the parties declare {features} features together. "
+            "Ask for at most as many components."
         )
+
+
+def result_for(job: Job, federation: Federation) -> TrainingResult:
+    """Run what a job asks for. Where this raises and `federation.runs` has a run, that one was paid for."""
+    check_components(job, federation.features(job.task))
     with prefix_job_errors(job):
         result = train_with(federation, job.method, job.spec)
     if not federation.runs:
@@ -131,13 +122,12 @@ def result_for(job: Job, federation: Federation) -> TrainingResult:
 
 
 def result_at(job: Job, run: Run[Any]) -> TrainingResult | None:
-    """What is known here of a run that ended, from what those came away with who are here."""
     return protocol_of(job).model(job.spec, run.outcome.results)
 
 
 def train_on(
     result: TrainingResult | None,
-    job: ModelRequest,
+    job: Job | ModelWanted,
     run: Run[Any] | None,
     *,
     failure: ColonnadeError | None = None,
@@ -146,9 +136,8 @@ def train_on(
 ) -> Trained:
     """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
 
-    Where every party declared its data public, figures are computed from rows. A model whose weights stay with their
-    parties is not put together otherwise: no guarantee covers showing them to anybody. `failure` is why nothing came of
-    the run, if nothing did. `watch` may skip the estimate of what noise did to the model.
+    Where all data is `public`, figures come from rows. Otherwise a model whose weights stay with their parties is not
+    put together: no guarantee covers showing them to anybody.
     """
     if result is None:
         return Trained({}, None, (), failure)
@@ -182,10 +171,7 @@ def train_on(
 def keep_result(
     folder: Path, job: Job, run: Run[Any], result: TrainingResult, model: Model | Neural | None
 ) -> None:
-    """The release, the model, or the parts of it that are here, each in its party's own file.
-
-    A network's weights lie beside each party's JSON as safetensors.
-    """
+    """The release, the model, or the parts of it that are here, each in its party's own file."""
     if isinstance(result, MomentRelease):
         result.save(folder / RELEASE)
     if isinstance(result, TrainedModel) and result.split:
@@ -233,20 +219,7 @@ def train_more(
     return [train_on(view, ModelWanted(view.label.task), run, public=public, watch=watch) for view in views]
 
 
-class ModelRequest(Protocol):
-    """What a job says about its model."""
-
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def components(self) -> int | None: ...
-
-    @property
-    def options(self) -> Any: ...
-
-
-def model_for(job: ModelRequest, result: TrainingResult) -> Any:
+def model_for(job: Job | ModelWanted, result: TrainingResult) -> Any:
     """The model that a job's task asks for and that what was found is one of, not fitted yet."""
     if isinstance(result, NetworkModel):
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
@@ -258,11 +231,7 @@ def model_for(job: ModelRequest, result: TrainingResult) -> Any:
 
 
 def model_facts(model: Any, result: TrainingResult, watch: Watch | None = None) -> dict[str, Any]:
-    """Coefficients or directions by feature, ready to be shown; of a network its shape and learning curve.
-
-    Of what is fitted from a release also what its noise did to them, unless `watch` skips that. `rows` are named after
-    what each row of coefficients is for: a class, the label, or a component.
-    """
+    """Coefficients or directions by feature, to be shown, and what noise did to them unless `watch` skips it."""
     if isinstance(result, NetworkModel):
         return _network_facts(result)
     rows = np.atleast_2d(model.components_ if isinstance(model, PCA) else model.coef_)

@@ -322,10 +322,11 @@ def settle(
         return job
     name, because = default_for(job.spec, group, schemas, rows=rows, remaining=remaining)
     if name == job.method:
-        return replace(job, because=because)
+        return job.model_copy(update={"because": because})
     # No site knows the others' columns before they meet.
     because += f'. Between machines the job alone decides, so write method = "{name}" into it'
-    return replace(job, method=name, options=METHODS[name].options(), because=because)
+    options = METHODS[name].options()
+    return job.model_copy(update={"method": name, "options": options, "because": because})
 
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:

@@ -11,12 +11,18 @@ from dataclasses import dataclass, replace
 
 from colonnade.data.coding import Mode
 from colonnade.data.schema import PublicSchema, Schema
-from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplaced, TooFewPeople
+from colonnade.errors import ColonnadeError, LedgerError, LedgerReplaced, TooFewPeople
 from colonnade.federation.federation import Federation, check_budgets, ledger_state, release_before
 from colonnade.federation.holdout import requested_part
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile, check_ledger
-from colonnade.federation.train import prefix_job_errors, protocol_of, refuse_unlearnable, spec_of
+from colonnade.federation.train import (
+    check_components,
+    prefix_job_errors,
+    protocol_of,
+    refuse_unlearnable,
+    spec_of,
+)
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.methods.method import Method
@@ -55,12 +61,7 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Pla
     with prefix_job_errors(job):
         group = group_of(job, schemas)
         plan: Plan = spec_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
-    features = features_of(job.task, schemas)
-    if job.components is not None and job.components > features:
-        raise JobError(
-            f"{job.path}, components: found {job.components}, but the parties declare {features} features together. "
-            "Ask for at most as many components."
-        )
+    check_components(job, features_of(job.task, schemas))
     return plan
 
 

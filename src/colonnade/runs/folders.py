@@ -48,11 +48,9 @@ class Folder:
             ) from None
 
     def free_reserve(self) -> None:
-        """Give the room to the files that it was set aside for."""
         (self.draft / RESERVE).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Take everything out of the draft again, unless something in it was paid for."""
         if not holds_paid(self.draft):
             _empty(self.draft)
 
@@ -67,11 +65,7 @@ class Folder:
 
 @contextmanager
 def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
-    """A folder in the making under a name that is free; what is not finished is removed, unless it was paid for.
-
-    A place that cannot be written to, or that another run is writing to, is found here, before anything is charged
-    for what would go there. `numbered` adds the first number that makes the name free.
-    """
+    """A folder in the making under a free name; a place that cannot be written to is found before any charge."""
     if not name.name or "\0" in str(name):
         raise InputError(
             f"--output: {str(name)!r} is no name for a new folder. Nothing was run or charged. Name one, such as "
@@ -176,7 +170,6 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def free_name(name: Path) -> Path:
-    """The name itself, or with the first number that makes it free."""
     path, number = name, 1
     while _exists(path):
         number += 1
@@ -186,11 +179,7 @@ def free_name(name: Path) -> Path:
 
 @contextmanager
 def uninterrupted() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C waits until the end of the block: what was paid for gets written.
-
-    The block has a function that says whether somebody pressed it since it was last asked; a block that asks has
-    answered it by what it skips, and ends as if nobody had.
-    """
+    """Ctrl-C waits until the block ends; a block that asks whether it was pressed has answered it."""
     requested: list[int] = []
 
     def answered() -> bool:
@@ -223,11 +212,7 @@ def _claim_first(name: Path) -> tuple[Path, Path, int]:
 
 
 def _claim(name: Path) -> tuple[Path, Path, int]:
-    """Name, draft and lock of a folder in the making.
-
-    The draft's name follows from the folder's, so two runs for one folder meet at it. The kernel drops the lock
-    with the process that holds it: what a killed run left is told from what another is writing.
-    """
+    """Name, draft and lock: two runs for one folder meet at its draft; the kernel drops a killed run's lock."""
     draft = draft_of(name)
     for last in (*[False] * (ATTEMPTS - 1), True):
         if _exists(name):

@@ -1,9 +1,8 @@
 """How a run is brought to its end: written, or noted as failed, or finished after it was stopped.
 
-The record of a run that failed has nothing that comes from rows: of an error about a party's own data, files or ledger
-it has only the kind, as peers do, and of ledgers the totals of the data sets that took part. A run notes the record
-before it is charged, as if its process were killed right then: between the ledgers' entries and the first file that is
-kept there is nothing else to tell that it was paid for.
+The record of a run that failed has nothing that comes from rows: of an error about a party's own data it has only the
+kind, as peers do. A run notes it before it is charged, as if it were killed right then: until the first file is kept
+nothing else tells that it was paid for.
 """
 
 from __future__ import annotations
@@ -64,12 +63,7 @@ def finish_run(
     watch: Watch | None = None,
     evaluation: HeldOut = None,
 ) -> tuple[dict[str, Any], ColonnadeError | None]:
-    """Keep what was paid for, train to the end, and write the run's folder; why there is no model if noise left none.
-
-    `failure` is why nothing came of it, if nothing did. `made` is what was foretold of it and `seconds` how long it
-    took; `watch` may skip the estimate of what noise did to the model. `evaluation` is how good it is on the people
-    held out, or why that is not known.
-    """
+    """Keep what was paid for, train to the end and write the folder; its facts, and why noise left no model."""
     from colonnade.evaluation.trained_run import finish_training
     from colonnade.report.run_folder import keep_paid, write_run
 
@@ -80,7 +74,6 @@ def finish_run(
 
 
 def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> dict[str, Any]:
-    """Where a run stopped and what each ledger had been charged for it by then."""
     from colonnade.runtime.run import reason_for_peers
 
     stopped = federation.stopped
@@ -112,7 +105,6 @@ def _record(job: Job, run: str, stopped: dict[str, Any]) -> dict[str, Any]:
 
 
 def _charges(run: str, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str]) -> dict[str, Any]:
-    """What each ledger had been charged for a run, and the totals of those that were charged."""
     from colonnade.federation.federation import charges_of
     from colonnade.report.facts import entry_text, totals_facts
 
@@ -188,10 +180,7 @@ def failure_text(facts: dict[str, Any], *, width: int | None = None) -> str:
 
 
 def killed_run(draft: Path) -> dict[str, Any] | None:
-    """The record of a run that was killed when it was being charged, before it had kept anything.
-
-    None for any other draft. Where no ledger has the charge, nobody was `charged`.
-    """
+    """The record of a run that was killed when it was being charged and had kept nothing; None for other drafts."""
     from colonnade.ledger import Ledger
 
     if not (draft / BEGUN).is_file() or holds_paid(draft):
@@ -227,10 +216,7 @@ def killed_in(folder: Path) -> dict[Path, dict[str, Any]]:
 
 
 def put_away(name: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Give the record of a run that was killed after its charge the run's name; None if there is no such run.
-
-    One that no ledger was charged for leaves nothing.
-    """
+    """Name the record of a run that was killed; one that nobody was charged for leaves nothing. None: no such run."""
     draft = draft_of(name)
     facts = killed_run(draft)
     if facts is None:
@@ -260,7 +246,6 @@ def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
 
 
 def _place(given: Path) -> Path:
-    """Where the run left what it had kept: under its name, or in the draft that a kill left."""
     from colonnade.federation.holdout import PAID
 
     if not given.name:
@@ -279,10 +264,7 @@ def _place(given: Path) -> Path:
 
 
 def recover_run(folder: Path) -> dict[str, Any]:
-    """Write what is missing of a run from what it had kept when it was stopped, and return its facts.
-
-    What only the run itself knew is not made up: pages, logs and lists of people of the parties are missing.
-    """
+    """Write what is missing of a stopped run from what it kept; what only the run itself knew is not made up."""
     from jinja2 import UndefinedError
 
     from colonnade.federation.holdout import PAID

@@ -153,7 +153,6 @@ def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
 
 
 def not_ended(folder: Path) -> RunFolder | None:
-    """The job of a kit in this folder, if it left a log and no record."""
     from colonnade.federation.holdout import LOG
 
     if is_run(folder) or not (folder / LOG).is_file():
@@ -288,10 +287,7 @@ def _section(folder: Path) -> Section:
 
 
 def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[str, Any] | None]:
-    """The model, if its weights were released, and the facts of its run, if they lie beside it.
-
-    Of a run with several labels that of one, with what is known of it.
-    """
+    """The model, of one label perhaps, if its weights were released, and its run's facts if they lie beside it."""
     from colonnade.evaluation.predict import Stored
     from colonnade.models.files.linear_file import SPLIT, ModelFile, exportable
     from colonnade.report.text import facts_of_label

@@ -1,8 +1,7 @@
 """The runs of a folder or a kit, kept in mind between looks, and how far one is that goes on.
 
-A look costs what has changed, not what is there. A folder's own time changes when something is put into it or taken
-out, so thousands of runs that ended are not looked at again. Those that go on are, each time. What a run's record says
-is read when the run is shown.
+A look costs what has changed: a folder's own time says whether something was put into it or taken out, so thousands
+of runs that ended are not looked at again. A run's record is read when the run is shown.
 """
 
 from __future__ import annotations
@@ -64,7 +63,6 @@ class RunIndex:
         self._lines: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
 
     def listed(self) -> tuple[Listed, ...]:
-        """All runs: those that go on, then those that ended, the latest first."""
         with self._lock:
             going = self._look()
             if self._sorted is None:
@@ -117,7 +115,6 @@ class RunIndex:
         return line
 
     def _look(self) -> list[Listed]:
-        """Take in what has changed; the runs that have not ended."""
         try:
             changed = self.folder.stat().st_mtime_ns
         except OSError:
@@ -168,7 +165,6 @@ def _listed(run: RunFolder) -> Listed:
 
 
 def _record(folder: Path) -> tuple[str, stat_result] | None:
-    """Which record a run has, and what its file system says of it; None if it has none."""
     for name in RECORDS:
         try:
             return name, (folder / name).stat()
@@ -232,7 +228,6 @@ class Progress:
 
 
 def _left_text(standing: dict[str, Any], now: float) -> str:
-    """How long the step at hand may still take, as what is done of it took, in words."""
     try:
         step, done, total = str(standing["step"]), int(standing["done"]), int(standing["total"])
         spent, since = float(standing["time"]) - float(standing["began"]), now - float(standing["time"])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import json
 import time
-import weakref
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from colonnade.errors import LocalProtocolError, PeerTimeout, RemoteProtocolError
+from colonnade.runtime.wire import AHEAD, Mailbox
 
 #: The bytes of one message, in whatever a transport received them.
 Frame = bytes | bytearray
@@ -29,11 +27,7 @@ class Channel(Protocol):
         """Hand over a frame; waits while the receiver is far behind."""
 
     async def receive(self, peer: str, step: str, timeout: float) -> Frame:
-        """The next frame from `peer`, which must be for `step`.
-
-        Raises `RemoteProtocolError` if the peer is at another step or has stopped, and `PeerTimeout`
-        after `timeout` seconds without a frame.
-        """
+        """The next frame from `peer`, for `step`; else `RemoteProtocolError`, or `PeerTimeout` after `timeout` s."""
 
     def stop(self, reason: str | None) -> None:
         """Leave. Peers that wait for this party learn the reason; None means it has finished."""
@@ -57,9 +51,8 @@ class Seen:
 class Traffic:
     """Bytes and messages a party sent, by receiver and kind of step, and how many rounds it waited for.
 
-    A round is one labelled step at which this party had to wait for others. `seconds` is wall time by kind of step,
-    each stretch counted to the step that ends it; it can depend on the data, so it is for the party itself. So are the
-    kinds of steps in `own`, whose number and length depend on people whom the parties do not have in common.
+    A round is a step at which this party waited for others. `seconds`, each stretch counted to the step that ends it,
+    can depend on the data, and steps in `own` on people whom others do not have: both are for the party itself.
     """
 
     sent: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
@@ -134,10 +127,7 @@ def step_line(member: str, job: str, facts: StepFacts) -> str:
 
 
 class LoggedChannel:
-    """Passes everything on to another channel, and tells `note` of each step when the next one begins.
-
-    `step` is the one that this member is at: where it stands if the run stops.
-    """
+    """Passes everything on, and tells `note` of each step when the next begins; `step` is the one at hand."""
 
     def __init__(self, inner: Channel, note: Callable[[StepFacts], None]) -> None:
         self._inner = inner
@@ -174,87 +164,36 @@ class LoggedChannel:
         self._since = now
 
 
-# Frames a sender may be ahead of a receiver: enough to keep both busy, few enough to bound memory.
-_AHEAD = 4
-
-
-class _StepLine:
-    """Frames from one party to another, in order; both parties' bells are rung when something changes."""
-
-    def __init__(self) -> None:
-        self.frames: deque[tuple[str, bytes]] = deque()
-        self.ended = False
-        self.reason: str | None = None
-        self.bells: weakref.WeakSet[asyncio.Event] = weakref.WeakSet()
-
-    def changed(self) -> None:
-        for bell in self.bells:
-            bell.set()
-
-
 class MemoryChannel:
-    """One party's end of an in-process network."""
+    """One party's end of an in-process network: it reads its own mailbox, and puts frames into those of its peers."""
 
-    def __init__(self, name: str, outgoing: dict[str, _StepLine], incoming: dict[str, _StepLine]) -> None:
+    def __init__(self, name: str, boxes: Mapping[str, Mailbox]) -> None:
         self.name = name
-        self._outgoing = outgoing
-        self._incoming = incoming
-        self._bell = asyncio.Event()
-        for line in (*outgoing.values(), *incoming.values()):
-            line.bells.add(self._bell)
+        self._own = boxes[name]
+        self._boxes = boxes
+        self._sent: Counter[str] = Counter()
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
-        line = self._line(self._outgoing, to)
-        while len(line.frames) >= _AHEAD and not self._incoming[to].ended:
-            self._bell.clear()
-            await self._bell.wait()
-        line.frames.append((step, frame))
-        line.changed()
+        self._own.check_peer(to)
+        number = self._sent[to]
+        self._sent[to] += 1
+        while number - self._boxes[to].progress(self.name)[0] >= AHEAD and not self._own.ended(to):
+            await self._own.changed()
+        self._boxes[to].put(self.name, number, step, frame)
 
     async def receive(self, peer: str, step: str, timeout: float) -> bytes:
-        line = self._line(self._incoming, peer)
         try:
-            async with asyncio.timeout(timeout):
-                while not line.frames:
-                    if line.ended:
-                        why = f": {line.reason}" if line.reason else " before it sent what was expected"
-                        raise RemoteProtocolError(
-                            f"{self.name} waits at step {step!r}, but {peer} stopped{why}"
-                        )
-                    self._bell.clear()
-                    await self._bell.wait()
-        except TimeoutError:
-            raise PeerTimeout(
-                f"{self.name} waited {timeout:g} s at step {step!r} for {peer}, which sent nothing. "
-                f"See whether {peer} still runs; a longer timeout goes into the job."
-            ) from None
-        sent, frame = line.frames.popleft()
-        line.changed()
-        if sent != step:
-            raise RemoteProtocolError(f"{self.name} is at step {step!r} but {peer} sent {sent!r}")
-        return frame
+            return await self._own.take(peer, step, timeout)
+        finally:
+            if peer in self._boxes:
+                self._boxes[peer].ring()
 
     def stop(self, reason: str | None) -> None:
-        for line in self._outgoing.values():
-            line.ended, line.reason = True, reason
-            line.changed()
-
-    def _line(self, lines: dict[str, _StepLine], peer: str) -> _StepLine:
-        if peer not in lines:
-            raise LocalProtocolError(
-                f"{self.name} has no connection to {peer!r}; its peers are {sorted(lines)}"
-            )
-        return lines[peer]
+        for box in self._boxes.values():
+            box.end(self.name, reason)
 
 
 def memory_network(names: tuple[str, ...]) -> dict[str, MemoryChannel]:
-    """A channel for each name, all connected. Call it inside a running event loop."""
-    lines = {(a, b): _StepLine() for a in names for b in names if a != b}
-    return {
-        name: MemoryChannel(
-            name,
-            outgoing={other: lines[name, other] for other in names if other != name},
-            incoming={other: lines[other, name] for other in names if other != name},
-        )
-        for name in names
-    }
+    """A channel for each name, all connected, for the parties of one event loop."""
+    boxes = {name: Mailbox(name, tuple(other for other in names if other != name)) for name in names}
+    return {name: MemoryChannel(name, boxes) for name in names}

@@ -91,10 +91,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Trust:
-    """The root that a federation was made with and, by certificate name, the fingerprints that are pinned.
-
-    `excludes` raises `NotTrusted` for a certificate whose holder is no longer of the federation; None: nobody is.
-    """
+    """A federation's root, pinned fingerprints by name, and what raises `NotTrusted` for whoever is excluded."""
 
     root: x509.Certificate
     pins: Mapping[str, str] = field(default_factory=dict)
@@ -223,11 +220,7 @@ async def seal(
     certified: Mapping[str, str] | None = None,
     timeout: float = 60.0,
 ) -> SealedChannel:
-    """The sealed channel of member `name`, once every other member has proved who it is.
-
-    `job` names the run to everybody alike. `certified` says which name a member's certificate must have where that is
-    not the member's own, as for a server that is known by its host.
-    """
+    """The sealed channel of `name` once all others proved themselves; `certified` has names that are not members'."""
     certified = certified or {}
     wanted = certified.get(name, name)
     if identity.name != wanted:

@@ -1,13 +1,12 @@
 """One member's record of one run, so that the run can go on after a crash without anything happening twice.
 
-A member that goes on runs its program again from the beginning, with the same randomness, from a key in the record, and
-with the frames that it had received. So it comes to the frames that it had sent, and each must be the one in the
-record, byte for byte; it is sent again only to a peer that did not receive it. Where the record ends the run goes on.
+A member that goes on runs its program again from the beginning, with the key of its randomness and the frames it had
+received. So it comes to the frames that it had sent, each of which must be the one in the record, byte for byte; it is
+sent again only to a peer that did not receive it.
 
-Every frame is on the disk before it leaves, but those by which ledgers are compared, which is done anew. What was
-received is on the disk before anything that was made from it leaves: no noise is ever drawn twice for different
-messages. The folder is as private as the member's data, and is deleted when the run has ended, or, where a run is
-short, when the common people are found: what comes after that starts again, with a charge of its own.
+Every frame is on the disk before it leaves, and what was received before anything that was made from it leaves: no
+noise is ever drawn twice for different messages. The folder is as private as the member's data, and is deleted when
+the run has ended or, where a run is short, when the common people are found.
 """
 
 from __future__ import annotations
@@ -117,7 +116,6 @@ class Journal:
         self.received[peer].append(self._append(_RECEIVED, peer, step, frame))
 
     def close(self) -> None:
-        """Put the record aside, to go on later."""
         # What a full disk did not take had not left.
         with suppress(OSError):
             self._file.close()
@@ -223,7 +221,6 @@ class JournalChannel:
         return self._journal.resumed
 
     async def compare(self, peers: tuple[str, ...], *, timeout: float) -> None:
-        """Tell every peer how many of its frames are in this record, and learn the same."""
         for peer in peers:
             had = Message({"frames": len(self._journal.received[peer])})
             await self._inner.send(peer, RESUMED, encode(Envelope("", self.name, peer, RESUMED, 0), had))

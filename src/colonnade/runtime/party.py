@@ -17,10 +17,7 @@ MAX_NAME = 64
 
 @dataclass(frozen=True)
 class Group:
-    """The nodes of one run and what each of them does.
-
-    `disclosed_noise` is of how many dealers the noise may become known without touching what was promised; None: of t.
-    """
+    """The nodes of one run; ε holds while the noise of `disclosed_noise` dealers becomes known (None: of t)."""
 
     owners: tuple[str, ...]
     server: str
@@ -40,11 +37,7 @@ class Group:
         computing_parties: tuple[str, ...] | None = None,
         disclosed_noise: int | None = None,
     ) -> Group:
-        """The group with the default committee.
-
-        Two owners need the server as third computing party. Three or more owners keep the shares among
-        themselves and the server keeps none, so that it learns nothing from colluding with t of them.
-        """
+        """The default committee: two owners and the server, or three and more owners without it."""
         if threshold is None:
             threshold = (
                 max(1, (len(owners) - 1) // 2)
@@ -134,10 +127,7 @@ class Group:
 
     @property
     def dealers(self) -> tuple[str, ...]:
-        """Who deals a part of the noise: every owner, and the server where it keeps shares.
-
-        Where nobody's noise may be known the server deals none: its part would be no noise to itself.
-        """
+        """Every owner, and the server if it keeps shares, unless no noise may be known: its own is none to itself."""
         return (*self.owners, self.server) if self.server_keeps and self.tolerated else self.owners
 
     @property
@@ -275,11 +265,9 @@ class Party:
 
     @contextmanager
     def aligning(self) -> Iterator[None]:
-        """What is sent in this block finds the common people: it is counted and numbered apart.
-
-        How many frames that takes depends on how many people each party has. A frame holds its number, and a larger
-        number is longer, so that one count for all would show in the length of later frames.
-        """
+        """What is sent in this block finds the common people: it is counted and numbered apart."""
+        # A frame holds its number, and a larger one is longer: with one count for all, how many people each party has
+        # would show in the length of later frames.
         later = self.numbers
         self.numbers, self.traffic.aligning = self.alignment_numbers, True
         try:

@@ -61,10 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class PartyInputs:
-    """What one party brings to a run: table, ledger, randomness, whom it asks; `Party` says what each is.
-
-    In one process there is no policy that could not accept the server.
-    """
+    """What one party brings to a run, as `Party` has it; in one process no policy could not accept the server."""
 
     ledger: Accountant
     table: Any = None
@@ -80,22 +77,18 @@ class PartyInputs:
     public: bool = False
 
     def party(self, name: str, group: Group, channel: Channel, **more: Any) -> Party:
-        """The party of a run that brings this; `more` is what the run itself sets."""
         own = {each.name: getattr(self, each.name) for each in fields(PartyInputs) if each.name != "table"}
         return Party(name=name, group=group, channel=channel, **(own | more))
 
 
 async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
-    """Run a program as one party; peers are told when this party stops, and why.
-
-    Peers are told the reason only where it is not about this party's own data, files, budget or ledger. Products of
-    blocks are short: a second thread of BLAS would mostly spin, on a core that another party could use.
-    """
+    """Run a program as one party; peers are told why it stops unless that is about its own data or files."""
     # By default glibc gives freed arrays of the size of a block back to the kernel, which hands them out again page by
     # page: about a third of the processor time of a product. Once an array near 32 MB was freed, glibc keeps up to
     # twice that (mallopt(3), M_MMAP_THRESHOLD). The array is never written, so it takes no memory.
     np.empty(_LARGEST_KEPT, dtype=np.uint8)
     try:
+        # A second thread of BLAS would mostly spin, on a core that another party could use.
         with one_thread():
             result = await program(party, *arguments)
     except BaseException as error:
@@ -123,12 +116,7 @@ def run_here(
     progress: Callable[[str, int, int], None] = silent,
     journals: Mapping[str, Journal] | None = None,
 ) -> Outcome:
-    """Run every party of a group in this process and return what each came away with.
-
-    Parties are separate objects that talk only through the bytes of their channels. The first error of
-    any party stops all of them and is raised here. With `journals` every member keeps a record to
-    go on with. Works inside a notebook's running event loop too.
-    """
+    """Run every party of a group in this process, in a notebook too; the first error of any stops all."""
     missing = sorted(set(group.members) - set(inputs))
     if missing:
         raise ValueError(f"no inputs for {', '.join(missing)}: every member brings at least a ledger")
@@ -172,8 +160,10 @@ def run_here(
         # The error that started the trouble: a party's own before what its peers made of it.
         ended = [task.exception() for task in tasks.values() if not task.cancelled()]
         errors = [error for error in ended if error is not None]
-        for error in sorted(errors, key=_is_of_peers):
-            raise error
+        if errors:
+            raise min(
+                errors, key=lambda one: isinstance(one, RemoteProtocolError) > isinstance(one, RowsNotProved)
+            )
         return Outcome(
             results={name: task.result() for name, task in tasks.items()},
             traffic={name: party.traffic for name, party in parties.items()},
@@ -186,10 +176,6 @@ def run_here(
 
 def _logged(name: str, channel: Channel, lines: list[str]) -> Channel:
     return LoggedChannel(channel, lambda step: lines.append(step_line(name, "", step)))
-
-
-def _is_of_peers(error: BaseException) -> bool:
-    return isinstance(error, RemoteProtocolError) and not isinstance(error, RowsNotProved)
 
 
 def _finish(work: Awaitable[T]) -> T:

@@ -43,10 +43,7 @@ class Envelope:
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """Plain values and arrays, by name.
-
-    `source` says who said it to whom at which step, for what is found wrong in it.
-    """
+    """Plain values and arrays, by name; `source` says who said it to whom, for what is found wrong in it."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -211,16 +208,12 @@ class Mailbox:
         self.interrupted: str | None = None
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wake this loop from now on. Frames may have arrived before it began."""
+        """Wake this loop, from other threads too, from now on. Frames may have arrived before it began."""
         with self._lock:
             self._loop = loop
 
     def put(self, peer: str, number: int, step: str, piece: bytes, *, index: int = 0, of: int = 1) -> None:
-        """Keep one piece of a frame.
-
-        A piece that was there before is dropped, as is everything from strangers and what no sender that keeps to
-        `AHEAD` would send: an engine may repeat, and memory is bounded.
-        """
+        """Keep one piece of a frame; repeats, strangers' and what is beyond `AHEAD` are dropped: memory is bounded."""
         line = self._lines.get(peer)
         if line is None:
             return
@@ -234,7 +227,7 @@ class Mailbox:
                 elif len(held) == of:
                     line.whole[number] = (step, b"".join(held[at] for at in range(of)) if of > 1 else piece)
                     del line.pieces[number]
-        self._ring()
+        self.ring()
 
     def progress(self, peer: str) -> tuple[int, int]:
         """How many of a peer's frames were asked for by now, and how many have arrived without a gap."""
@@ -245,41 +238,39 @@ class Mailbox:
             return line.due, line.arrived
 
     def end(self, peer: str, reason: str | None, *, total: int | None = None) -> None:
-        """No more comes from this peer: than is here already, or than the `total` of frames that it has sent.
-
-        The first reason counts; having finished is none.
-        """
+        """No more comes from this peer, or none beyond `total` frames. The first reason counts; to finish is none."""
         line = self._lines.get(peer)
         if line is None:
             return
         with self._lock:
             if not line.ended or (line.reason is None and reason is not None):
                 line.ended, line.reason, line.total = True, reason, total
-        self._ring()
+        self.ring()
 
     def move(self, peer: str) -> None:
-        """Note that a peer got on with its work, whomever it works with."""
         line = self._lines.get(peer)
         if line is not None:
             line.moved = time.monotonic()
 
     def interrupt(self, reason: str) -> None:
         self.interrupted = reason
-        self._ring()
+        self.ring()
+
+    def check_peer(self, peer: str) -> None:
+        if peer not in self._lines:
+            raise LocalProtocolError(
+                f"{self.name} has no connection to {peer!r}; its peers are {sorted(self._lines)}"
+            )
 
     def ended(self, peer: str) -> bool:
         return self._lines[peer].ended
 
     def fell(self, peer: str) -> str | None:
-        """Why a peer left, if it did not finish."""
         return self._lines[peer].reason
 
     async def take(self, peer: str, step: str, timeout: float) -> bytes:
-        """The next frame of a peer, which must be for `step`.
-
-        A peer that gets on with its work is waited for, whomever it works with; one that does not for `timeout`
-        seconds is given up.
-        """
+        """The next frame of a peer, which must be for `step`. One that gets on with its work is waited for."""
+        self.check_peer(peer)
         line, began = self._lines[peer], time.monotonic()
         while line.due not in line.whole:
             if line.exhausted:
@@ -295,10 +286,9 @@ class Mailbox:
                     f"{self.name} waited {timeout:g} s at step {step!r} for {peer}, which sent nothing. "
                     f"See whether {peer} still runs; a longer timeout goes into the job."
                 )
-            self._bell.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    await self._bell.wait()
+                    await self.changed()
         with self._lock:
             sent, frame = line.whole.pop(line.due)
             line.due += 1
@@ -306,7 +296,14 @@ class Mailbox:
             raise RemoteProtocolError(f"{self.name} is at step {step!r} but {peer} sent {sent!r}")
         return frame
 
-    def _ring(self) -> None:
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._bell.set)
+    async def changed(self) -> None:
+        self._bell.clear()
+        await self._bell.wait()
+
+    def ring(self) -> None:
+        """Wake whoever waits here: from this loop, or from another thread once a loop is attached."""
+        with self._lock:
+            if self._loop is None:
+                self._bell.set()
+            elif not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._bell.set)

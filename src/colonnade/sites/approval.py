@@ -103,7 +103,6 @@ class Proposal:
 
 
 def _read_proposal(value: Any, field: str) -> Any:
-    """One field of a proposal, of its type and, if it is a time, one that can be compared."""
     if field in _PURPOSES:
         return tuple(sorted((str(key), str(part)) for key, part in value.items()))
     if not isinstance(value, str):
@@ -167,11 +166,7 @@ def _signed(kit: Kit, proposal: Proposal, scheme: str) -> Signature:
 def note_submission(
     given: str, *, kit: Kit, ledger: Ledger, job: str, what: str, text: str, party: str, resumed: bool
 ) -> None:
-    """Check what two administrators signed for a run and note it in the ledger; otherwise raise `NotApproved`.
-
-    `job` is the id of the run, which one that goes on keeps; `text` is the job that this member was given. By then
-    nothing was charged, and nobody met.
-    """
+    """Check what two administrators signed for the run `job` and note it in the ledger, or raise `NotApproved`."""
     try:
         proposal = Proposal.parse(given, name="what administrators signed")
     except InputError as error:
@@ -215,11 +210,7 @@ State = Literal["waiting", "approved", "declined", "ended"]
 
 @dataclass(frozen=True)
 class Request:
-    """A job that waits for people at one party, or waited: what it is, what it would cost, and who said what.
-
-    `costs` are the job alone and what it would leave, by observer; `people` is how many must approve. `digest` binds a
-    decision to what was shown here. `text` is the job as it was written.
-    """
+    """A job that waits, or waited, for so many people at one party; `digest` binds decisions to what was shown."""
 
     job: str
     name: str
@@ -251,10 +242,7 @@ class Request:
 
 
 def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) -> tuple[Request, ...]:
-    """What waits for people at this kit's party, the oldest first; with `ended` also what no longer does.
-
-    `patience` is how many seconds to wait while another process holds the ledger that decisions are in.
-    """
+    """What waits for people at this kit's party, the oldest first; with `ended` also what no longer does."""
     read = [_read(path) for path in (kit.path / REQUESTS).glob("*.json")]
     if not read:
         return ()
@@ -343,7 +331,6 @@ def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:
 
 
 def _with_decisions(kit: Kit, requests: Iterable[Request], patience: float) -> list[Request]:
-    """Requests with the decisions in their ledgers that count for them; one whose time is over has ended."""
     people = Policy.load(kit.site()["policy"]).people or Approvers(1, ())
     trust, made = kit.trust(), dict[str, tuple[Decision, ...]]()
     decided = []
@@ -418,7 +405,6 @@ class Asking:
         self.granted = request
 
     async def _decided(self, request: Request) -> bool:
-        """Whether enough people said yes, or one said no, once either did."""
         people = cast("Approvers", self.policy.people)
         deadline = time.monotonic() + self.job.timeout
         while True:

@@ -1,13 +1,11 @@
 """A channel over the cells of NVIDIA FLARE: bytes in, bytes out, and no opinion about what they mean.
 
-This is the one module that touches FLARE's messaging, which is internal to it; the version is pinned, and a contract
-test holds what is used here. FLARE relays what sites say to each other through its server, so this channel is to be
-sealed (`runtime/identity.py`).
+FLARE's messaging is internal to it: the version is pinned, and a contract test holds what is used here. Its server
+relays what sites say to each other, so this channel is to be sealed (`runtime/identity.py`).
 
-Frames are numbered and go out without waiting for an answer; what arrived is told with every frame that goes back, and
-asked once a second. A frame that did not arrive is sent again, and the mailbox drops what it has. A peer is given up
-when FLARE says that it cannot be reached, when it does not answer for `SILENCE_SECONDS` however busy it is, or when it
-sent nothing to anybody for as long as the job allows.
+Frames are numbered and go out without waiting; what arrived is told with every frame that goes back, and asked once a
+second. A frame that did not arrive is sent again. A peer is given up when FLARE cannot reach it, when it does not
+answer for `SILENCE_SECONDS`, or when it sent nothing to anybody for as long as the job allows.
 """
 
 from __future__ import annotations
@@ -18,14 +16,13 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 
-from colonnade.errors import LocalProtocolError, PeerTimeout, RemoteProtocolError
+from colonnade.errors import PeerTimeout, RemoteProtocolError
 from colonnade.runtime.channel import readable
 from colonnade.runtime.wire import AHEAD, Mailbox
 
@@ -58,20 +55,8 @@ def site_address(site: str, job: str) -> str:
     return str(FQCN.join([site, job]))
 
 
-@dataclass(frozen=True)
-class _Underway:
-    """A frame of which its receiver has not said that it arrived."""
-
-    step: str
-    frame: bytes
-    since: float
-
-
 class FlareChannel:
-    """One member's end, for one job. Make it when the job's process starts: peers may be quicker.
-
-    `open` waits until every peer is there; `close` says goodbye. Both run inside the event loop of the protocol.
-    """
+    """One member's end, for one job. Make it when the job's process starts: peers may be quicker."""
 
     def __init__(self, name: str, cell: Any, addresses: Mapping[str, str]) -> None:
         self.name = name
@@ -83,7 +68,10 @@ class FlareChannel:
         self._used = dict.fromkeys(self._addresses, 0)
         self._moves = dict.fromkeys(self._addresses, 0)
         self._heard_at = dict.fromkeys(self._addresses, math.inf)
-        self._underway: dict[str, dict[int, _Underway]] = {peer: {} for peer in self._addresses}
+        # By number: step, frame and since when, of frames of which the peer has not said that they arrived.
+        self._underway: dict[str, dict[int, tuple[str, bytes, float]]] = {
+            peer: {} for peer in self._addresses
+        }
         self._threads = ThreadPoolExecutor(2 * len(self._addresses) + 2, thread_name_prefix="colonnade")
         self._watching: list[asyncio.Task[None]] = []
         self._farewells: list[asyncio.Task[str]] = []
@@ -116,7 +104,6 @@ class FlareChannel:
         self._watching = [asyncio.create_task(self._watch(peer)) for peer in self._addresses]
 
     async def _answers(self, peer: str) -> bool:
-        """Whether a peer's process is there, asked only when it may be."""
         if self._relay == self.name:
             self._there = self._called
         elif self._relay is not None and peer != self._relay:
@@ -125,14 +112,8 @@ class FlareChannel:
             return False
         return bool(await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) == ReturnCode.OK)
 
-    def _check_peer(self, peer: str) -> None:
-        if peer not in self._addresses:
-            raise LocalProtocolError(
-                f"{self.name} has no connection to {peer!r}; its peers are {sorted(self._addresses)}"
-            )
-
     async def send(self, to: str, step: str, frame: bytes) -> None:
-        self._check_peer(to)
+        self._mailbox.check_peer(to)
         number = self._sent[to]
         self._sent[to] += 1
         pause, most = _PAUSE_SECONDS
@@ -142,7 +123,7 @@ class FlareChannel:
             if number - self._used[to] >= AHEAD:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, most)
-        self._underway[to][number] = _Underway(step, frame, time.monotonic())
+        self._underway[to][number] = (step, frame, time.monotonic())
         loop = asyncio.get_running_loop()
         for headers, piece in self._pieces(to, number, step, frame):
             if len(piece) <= _AT_ONCE:
@@ -152,7 +133,6 @@ class FlareChannel:
             await self._refuse_gone(to, step, code)
 
     async def receive(self, peer: str, step: str, timeout: float) -> bytes:
-        self._check_peer(peer)
         return await self._mailbox.take(peer, step, timeout)
 
     def stop(self, reason: str | None) -> None:
@@ -163,10 +143,7 @@ class FlareChannel:
             self._farewells.append(asyncio.create_task(self._ask(peer, _STOP, headers, None, patience)))
 
     async def interrupt(self, reason: str) -> None:
-        """Let whatever waits stop waiting, for this reason, or because of a peer that is gone without a word.
-
-        An engine stops a job for everybody when one member's process dies: then that member is the reason.
-        """
+        """End all waiting, for this reason or for a peer that died: an engine then stops the job for everybody."""
         peers = [peer for peer in self._addresses if not self._mailbox.ended(peer)]
         gone = await self._silent(await self._silent(peers))
         lost = [
@@ -241,9 +218,9 @@ class FlareChannel:
                 await self._lose(peer, f"it has not answered for {SILENCE_SECONDS:g} s")
 
     async def _again(self, peer: str) -> str:
-        for number, frame in list(self._underway[peer].items()):
-            if number in self._underway[peer] and time.monotonic() - frame.since > _LOST_SECONDS:
-                for headers, piece in self._pieces(peer, number, frame.step, frame.frame):
+        for number, (step, frame, since) in list(self._underway[peer].items()):
+            if number in self._underway[peer] and time.monotonic() - since > _LOST_SECONDS:
+                for headers, piece in self._pieces(peer, number, step, frame):
                     code = await self._ask(peer, _FRAME, headers, piece, self._patience(peer))
                     if code != ReturnCode.OK:
                         return code

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from colonnade.errors import ColonnadeError
@@ -39,10 +38,7 @@ STATES = ("finished", "failed", "running", "waiting")
 
 @dataclass(frozen=True)
 class Health:
-    """A member at one moment. `problems` has a sentence with its remedy for each thing that is not well.
-
-    `ledger_verified` is when the ledger's chain was gone through and found in order, which is now; None without one.
-    """
+    """A member at one moment; `problems` has a sentence with its remedy for each thing that is not well."""
 
     member: str
     kind: str
@@ -87,7 +83,9 @@ def health(kit: Kit) -> Health:
     # The kit, its runs and its ledger may lie on different disks.
     verified, written = None, {kit.path, kit.runs}
     try:
-        ledger = _ledger(kit)
+        ledger = kit.path / "server.ledger" if kit.kind == "server" else None
+        if kit.kind != "server" and "party" in kit.site():
+            ledger = PartyFile.load(kit.site()["party"]).ledger
         if ledger is not None:
             written.add(ledger.parent)
         if ledger is not None and ledger.exists():
@@ -119,12 +117,6 @@ def health(kit: Kit) -> Health:
     )
 
 
-def _ledger(kit: Kit) -> Path | None:
-    if kit.kind == "server":
-        return kit.path / "server.ledger"
-    return PartyFile.load(kit.site()["party"]).ledger if "party" in kit.site() else None
-
-
 def job_states(kit: Kit) -> Counter[str]:
     """How many of a member's jobs stand how; one that waits for approval is also waiting."""
     states = Counter(dict.fromkeys(STATES, 0))
@@ -150,10 +142,7 @@ def jobs_without_outcome(kit: Kit) -> tuple[str, ...]:
 
 
 def reconcile(kit: Kit) -> tuple[str, ...]:
-    """Say of every job whose process ended without a word that it did; returns their ids.
-
-    Whoever is asked about one should not hear that it runs. Where there is no room for it yet, the next call tries.
-    """
+    """Note of jobs whose process ended without a word that they failed; the ids of those for which there was room."""
     lost = []
     for job in jobs_without_outcome(kit):
         facts = {"member": kit.identity().name, "job": "", "id": job, "state": "failed", "step": ""}

@@ -109,7 +109,6 @@ Signature = tuple[tuple[str, str], ...]
 
 
 def vouch(identity: Identity, statement: bytes, *, purpose: str, scheme: str) -> Signature:
-    """A statement's signature by a kit's key, for this purpose and no other."""
     made = {
         "scheme": scheme,
         "certificate": base64.b64encode(identity.to_bytes()).decode(),
@@ -127,10 +126,7 @@ def check_vouched(
     trust: Trust,
     when_issued: bool = False,
 ) -> x509.Certificate:
-    """The certificate of whoever signed this as `name`, if the root issued it; otherwise `NotTrusted`.
-
-    With `when_issued` a certificate counts that has ended since: what was decided outlives it.
-    """
+    """Whose certificate signed this as `name`, or `NotTrusted`; `when_issued` takes one that has ended since."""
     said = dict(signature)
     try:
         der, value = base64.b64decode(said["certificate"]), bytes.fromhex(said["value"])
@@ -228,7 +224,6 @@ class Kit:
         )
 
     def _refuse_earlier(self) -> None:
-        """Refuse a kit that names classes of an earlier version: FLARE would not find them."""
         path = self.path / "local" / "resources.json"
         if self.kind == "admin" or not path.exists():
             return
@@ -275,7 +270,6 @@ class Kit:
         return host, int(port)
 
     def site(self) -> dict[str, Any]:
-        """What the holder of this kit told it: files, pins."""
         path = self.path / "local" / SITE_FILE
         if not path.exists():
             return {}

@@ -1,12 +1,9 @@
 """Policy files: what a party ever agrees to, whoever submits the job (docs/two-organisations.md). They never leave it.
 
-Everything that is not named is refused. Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs
-that score people by a model that was trained; scores are shown to those whom `receivers` names and to this party.
-Where `server`, `computing_parties`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may
-have its default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or
-`most_ids` is not, there is no such limit. Ids are matched through the server only where `alignment` names "server".
-What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs,
-stand in the party file.
+Everything that is not named is refused. Where `server`, `computing_parties`, `threshold`, `disclosed_noise`,
+`alignment` or an option is not named, a job may have its default and nothing else, and it may not turn checks off with
+verify = "none"; where `rows`, `alignments` or `most_ids` is not, there is no such limit. What is learnt, a job's
+`task`, is free: ε says what may be told whatever it is.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from colonnade.data.declaring import nearest_name
-from colonnade.data.documents import Document, Form, check, check_fields, shown
+from colonnade.data.documents import Document, Form, Listed, check, check_fields, shown
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice, UnknownKey, WrongType
 from colonnade.federation.job import SCORES, Job, ScoreJob
 from colonnade.ledger import Account, Comparison, Ledger, Release
@@ -177,10 +174,8 @@ def check_limits(epsilons: Mapping[str, float], document: Document) -> None:
             )
 
 
-def options_of(
-    given: Mapping[str, Mapping[str, Any]], document: Document
-) -> tuple[tuple[str, tuple[Accepted, ...]], ...]:
-    options = []
+def options_of(given: Mapping[str, Mapping[str, Any]], document: Document) -> dict[str, tuple[Accepted, ...]]:
+    options = {}
     for method, listed in given.items():
         if method not in METHODS:
             raise UnknownChoice(
@@ -197,8 +192,8 @@ def options_of(
                     f"{', '.join(dict.fromkeys(known))}.{nearest_name(option, known)}"
                 )
             rules.append(_accepted(option, value, document, place))
-        options.append((method, tuple(rules)))
-    return tuple(options)
+        options[method] = tuple(rules)
+    return options
 
 
 def _accepted(option: str, value: Any, document: Document, place: tuple[str, ...]) -> Accepted:
@@ -233,10 +228,7 @@ def check_options(job: Job, accepted: Sequence[Accepted], *, policy: str) -> Non
 
 
 def check_verify(least: Verify | None, found: Verify | None, *, policy: str, planned: bool) -> None:
-    """Return if a job, or the plan made of it, checks as much of what others deal as a policy asks.
-
-    Without a word in the policy a job may check what it does by default or more, and may not say "none".
-    """
+    """Return if a job or its plan checks as much as a policy asks; where that says nothing, not "none"."""
     order: tuple[Verify, ...] = ("none", "rows", "all")
     if least is None:
         short = found == "none" and not planned
@@ -262,18 +254,18 @@ def _remedy(name: str, value: Any) -> str:
 
 
 class _PolicyForm(Form):
-    methods: list[str]
-    parties: list[str]
+    methods: Listed[str]
+    parties: Listed[str]
     delta: float
     epsilon: dict[str, float]
     server: str = "server"
-    computing_parties: list[str] | None = None
+    computing_parties: Listed[str] | None = None
     threshold: int | None = None
     disclosed_noise: int | None = None
-    alignment: list[Alignment] | None = None
+    alignment: Listed[Alignment] = ("auto",)
     alignments: Alignments | None = None
     most_ids: int | None = None
-    receivers: list[str] = Field(default_factory=list)
+    receivers: Listed[str] = ()
     rows: int | None = None
     verify: Verify | None = None
     approval: Approving | None = None
@@ -282,28 +274,12 @@ class _PolicyForm(Form):
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(_PolicyForm):
     """What a party ever accepts: methods and their options, other parties, roles, and by observer the ε of one job."""
 
     name: str
-    methods: tuple[str, ...]
-    parties: tuple[str, ...]
-    delta: float
-    epsilon: tuple[tuple[str, float], ...]
-    server: str = "server"
-    computing_parties: tuple[str, ...] | None = None
-    threshold: int | None = None
-    disclosed_noise: int | None = None
-    alignment: tuple[Alignment, ...] = ("auto",)
-    alignments: Alignments | None = None
-    most_ids: int | None = None
-    receivers: tuple[str, ...] = ()
-    rows: int | None = None
-    verify: Verify | None = None
-    people: Approvers | None = None
-    four_eyes: bool = False
-    options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
+    people: Approvers | None
+    options: dict[str, tuple[Accepted, ...]]  # type: ignore[assignment]
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -339,20 +315,18 @@ class Policy:
                 )
         if form.alignments is not None:
             form.alignments.check_range(document.where(("alignments",)))
-        fields = form.fields()
-        if form.alignment is None:
-            fields["alignment"] = ("auto",)
-        for name in ("approval", "approvers", "submission"):
-            del fields[name]
         people = people_of(form.approval, form.approvers, document)
-        fields |= {"epsilon": tuple(form.epsilon.items()), "options": options_of(form.options, document)}
-        return cls(document.name, people=people, four_eyes=form.submission == "two", **fields)
+        fields = dict(form) | {"options": options_of(form.options, document)}
+        return cls.model_construct(name=document.name, people=people, **fields)
+
+    @property
+    def four_eyes(self) -> bool:
+        return self.submission == "two"
 
     def limit(self, observer: str) -> float | None:
         """The most that one job may tell this observer; None if it may tell it nothing."""
-        limits = dict(self.epsilon)
         kind = f"{observer.partition(':')[0]}:*" if ":" in observer else observer
-        return limits.get(observer, limits.get(kind, limits.get(ANY)))
+        return self.epsilon.get(observer, self.epsilon.get(kind, self.epsilon.get(ANY)))
 
     def check_job(self, job: Job | ScoreJob, party: str) -> None:
         """Return if this party takes part in such a job; nothing has been charged or sent by then."""
@@ -376,7 +350,7 @@ class Policy:
         if isinstance(job, Job):
             self._check_committee(job, party)
             check_verify(self.verify, job.verify, policy=self.name, planned=False)
-            check_options(job, dict(self.options).get(job.method, ()), policy=self.name)
+            check_options(job, self.options.get(job.method, ()), policy=self.name)
         elif job.receiver not in (party, *self.receivers):
             raise PolicyRefused(
                 f"{self.name}, receivers: the job shows scores to {job.receiver}, and accepted are "
@@ -389,7 +363,7 @@ class Policy:
                 f"{', '.join(self.alignment) or 'none'}. To accept it, write "
                 f"alignment = {json.dumps([*self.alignment, job.alignment])}."
             )
-        most = max((epsilon for _, epsilon in self.epsilon), default=0.0)
+        most = max(self.epsilon.values(), default=0.0)
         if not job.epsilon <= most:
             raise PolicyRefused(
                 f"{self.name}, epsilon: the job asks for ε = {job.epsilon:g}; the most accepted is {most:g}."
@@ -456,7 +430,7 @@ class Policy:
     def words(self) -> str:
         if not (self.methods and self.parties and self.epsilon):
             return "nothing is accepted: methods, parties and epsilon are to be named"
-        limits = ", ".join(f"{limit:g} for {observer}" for observer, limit in self.epsilon)
+        limits = ", ".join(f"{limit:g} for {observer}" for observer, limit in self.epsilon.items())
         said = [
             f"{', '.join(self.methods)} with {', '.join(self.parties)}",
             f"ε at most {limits}, δ at most {self.delta:g}",
@@ -474,7 +448,7 @@ class Policy:
             *([] if self.verify is None else [f"checked: {self.verify}"]),
             *([] if self.people is None else [str(self.people)]),
             *(["two administrators submit every job"] if self.four_eyes else []),
-            *(f"{method} with {', '.join(map(str, rules))}" for method, rules in self.options),
+            *(f"{method} with {', '.join(map(str, rules))}" for method, rules in self.options.items()),
         ]
         return "; ".join(said)
 
@@ -494,7 +468,7 @@ class Policy:
             )
         # Coalitions receive nothing as such: a limit for them holds where one is named. "coalition:*" limits what a
         # release states of coalitions. A coalition by its name is limited also where nothing bounds what it learns.
-        for observer, limit in self.epsilon:
+        for observer, limit in self.epsilon.items():
             if observer == "coalition:*":
                 for stated in release.coalitions:
                     self._check_cost(stated.event, f"a coalition of {stated.owners} owners", limit, release)

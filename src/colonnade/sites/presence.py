@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import json
 import logging
+import math
 import os
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,36 +94,6 @@ class Presence:
             return None
 
 
-@dataclass
-class PresenceRegistry:
-    """Who is there, at the server: by party the copy of its kit that was heard, since when and when last."""
-
-    known: dict[str, tuple[str, float]] = field(default_factory=dict)
-
-    def occupied(self, party: str, copy: str, *, at: float) -> bool:
-        known = self.known.get(party)
-        return known is not None and known[0] != copy and at - known[1] < GONE_SECONDS
-
-    def arrive(self, party: str, copy: str, *, at: float) -> bool:
-        """Take a party in, unless another copy of its kit is there already; returns whether it was taken in."""
-        if self.occupied(party, copy, at=at):
-            return False
-        self.known[party] = (copy, at)
-        return True
-
-    def hear(self, party: str, copy: str, *, at: float) -> bool:
-        """Note a heartbeat; returns whether it is from the copy of the kit that is known."""
-        known = self.known.setdefault(party, (copy, at))
-        if known[0] != copy:
-            return False
-        self.known[party] = (copy, at)
-        return True
-
-    def leave(self, party: str, copy: str) -> None:
-        if self.known.get(party, ("", 0.0))[0] == copy:
-            del self.known[party]
-
-
 def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
@@ -160,10 +131,8 @@ def requested(text: str, trust: Trust, server: str) -> tuple[str, str]:
 
 
 def refusal(kit: Kit) -> str:
-    """Why the server refuses this copy of a party's kit; empty if it does not, or does not answer in time.
-
-    A process of its own asks: FLARE may wait for good for a connection that is to end soon after it was made.
-    """
+    """Why the server refuses this copy of a party's kit; empty if it does not, or does not answer in time."""
+    # A process of its own asks: FLARE may wait for good for a connection that is to end soon after it was made.
     command = [sys.executable, "-m", __name__, str(kit.path)]
     with suppress(subprocess.TimeoutExpired):
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_WHOLE_SECONDS)
@@ -226,19 +195,15 @@ _logger = logging.getLogger("colonnade.presence")
 
 
 class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
-    """The server's: of two processes with one party's kit the one that was there first stays, and both are told.
-
-    Whoever the federation has excluded by name stays out, and is sent away if it is there; an administrator is refused
-    at the next command.
-    """
+    """The server's: of two processes with one kit the first stays, and both are told; who is excluded stays out."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._registry = PresenceRegistry()
+        # By party the copy of its kit that was heard, and when last.
+        self._known: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Look at who is about to come, who registers, who is heard and who leaves."""
         if event_type == EventType.SYSTEM_BOOTSTRAP:
             # No job runs yet: what is said to be running ended with the process that this one follows.
             fl_ctx.get_engine().job_runner.update_unfinished_jobs(fl_ctx)
@@ -259,7 +224,8 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         elif event_type == EventType.CLIENT_QUIT:
             name, copy = _who(fl_ctx)
             with self._lock:
-                self._registry.leave(name, copy)
+                if self._known.get(name, ("", 0.0))[0] == copy:
+                    del self._known[name]
 
     def _requested(self, message: Any, fl_ctx: FLContext) -> Any:
         text = message.get_header(ASKS)
@@ -271,7 +237,7 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         except NotTrusted as error:
             return make_reply(ReturnCode.UNAUTHENTICATED, error=str(error))
         with self._lock:
-            occupied = self._registry.occupied(name, copy, at=time.monotonic())
+            occupied = self._another(name, copy, within=GONE_SECONDS)
         reply = make_reply(ReturnCode.OK)
         if occupied:
             notice = self._refusal(name, copy)
@@ -281,7 +247,6 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         return reply
 
     def _admit(self, fl_ctx: FLContext, *, registers: bool) -> None:
-        """Let in, or go on hearing, the first copy of a kit; tell every other one, and whoever is excluded, why not."""
         name, copy = _who(fl_ctx)
         if (why := _excluded(fl_ctx.get_engine().args.workspace, name)) is not None:
             self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
@@ -291,15 +256,21 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
             fl_ctx.get_engine().server.client_manager.disable_client(name)
             return
         with self._lock:
-            take = self._registry.arrive if registers else self._registry.hear
-            known = take(name, copy, at=time.monotonic())
-        if not known:
+            # One that registers takes the place of a copy that is gone; one that is only heard never does.
+            refused = self._another(name, copy, within=GONE_SECONDS if registers else math.inf)
+            if not refused:
+                self._known[name] = (copy, time.monotonic())
+        if refused:
             self._tell(fl_ctx, name, self._refusal(name, copy), times=_TIMES)
             if registers:
                 _logger.warning("a second process with the kit of %s was refused", name)
                 raise NotAuthenticated(f"{name} is connected already, with another copy of its kit")
         elif not registers:
             self._tell(fl_ctx, name, {"heard": copy})
+
+    def _another(self, name: str, copy: str, *, within: float) -> bool:
+        known, heard = self._known.get(name, (copy, 0.0))
+        return known != copy and time.monotonic() - heard < within
 
     def _refusal(self, name: str, copy: str) -> dict[str, Any]:
         why = (
@@ -323,10 +294,7 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
 
 
 class KitHeartbeat(FLComponent):  # type: ignore[misc]
-    """A party's: says with every message which copy of the kit this is, and notes what the server tells it.
-
-    What an administrator asks whom this party knows to be excluded is refused here too, whatever the server knows.
-    """
+    """A party's: says which copy of the kit this is, notes what it is told, and refuses excluded administrators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -391,7 +359,6 @@ def _excluded(root: str, name: str) -> str | None:
 
 
 def _who(fl_ctx: FLContext) -> tuple[str, str]:
-    """Whom a message is from, and which copy of its kit; empty for a kit that does not say."""
     peer = fl_ctx.get_peer_context()
     if peer is None:
         return "", ""

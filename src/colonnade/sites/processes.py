@@ -61,10 +61,7 @@ def wait_for_server(kit: Kit, *, timeout: float = 60.0) -> None:
 def write_job(
     folder: Path, text: str, *, name: str, parties: Sequence[str], resumes: str = "", proposal: str = ""
 ) -> None:
-    """A FLARE job: three JSON files that name two installed classes and carry the job's own text. No code.
-
-    `proposal` is what two administrators signed, for the parties.
-    """
+    """A FLARE job: three JSON files that name two installed classes and carry the job's own text. No code."""
     described = {
         "name": name,
         "resource_spec": {},
@@ -112,14 +109,9 @@ class Administration:
     def submit(
         self, text: str, *, name: str, parties: Sequence[str], resumes: str = "", proposal: str = ""
     ) -> str:
-        """Submit a job, or what goes on with an earlier one, and return the id that FLARE gives it."""
         with tempfile.TemporaryDirectory() as folder, _quietly("the job was not accepted"):
             write_job(Path(folder), text, name=name, parties=parties, resumes=resumes, proposal=proposal)
             return str(self._session.submit_job(folder))
-
-    def submit_folder(self, folder: Path) -> str:
-        with _quietly("the job was not accepted"):
-            return str(self._session.submit_job(str(folder)))
 
     def status(self, job: str) -> dict[str, Any]:
         with _quietly(f"there is no job {job}"):
@@ -144,7 +136,6 @@ class Administration:
 
 @contextmanager
 def _quietly(refusal: str) -> Iterator[None]:
-    """FLARE prints and logs while it talks; what goes wrong is said once, in words."""
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -192,10 +183,7 @@ def command_for(kit: Kit) -> list[str]:
 
 
 def start(kit: Kit) -> subprocess.Popen[bytes]:
-    """Start a member's FLARE process in a session of its own; what it says goes to the kit's console file.
-
-    What the kit's process said the last time is kept beside it.
-    """
+    """Start a member's FLARE process in a session of its own; the kit's console file has what it says."""
     check_startable(kit)
     # What an earlier process was told says nothing about this one.
     (kit.path / PRESENCE).unlink(missing_ok=True)
@@ -286,10 +274,7 @@ def _signal(kits: Sequence[Kit], how: signal.Signals) -> int:
 
 @contextmanager
 def process_group() -> Iterator[Begin]:
-    """Start members with what this yields; all of them, and all they started, end with the block, whatever ends it.
-
-    Ctrl-C, a service manager's TERM and a terminal that closes raise `KeyboardInterrupt` inside the block.
-    """
+    """Start members with what this yields; all end with the block, in which TERM and HUP are as Ctrl-C."""
     kits: list[Kit] = []
     processes: list[subprocess.Popen[bytes]] = []
 

@@ -86,11 +86,7 @@ _BUILDERS: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Invitation:
-    """What a party needs to know to ask for a kit: which federation, where its server is, which root it has.
-
-    `submission` says whether one administrator or two are to submit a job: parties' policies are drafted so.
-    Nothing in it is secret. The fingerprint must be right: compare it by another way than the one it came by.
-    """
+    """What a party must know to ask for a kit. None of it is secret; `root` is to be compared by another way."""
 
     federation: str
     host: str
@@ -235,11 +231,7 @@ class CertificateRequest:
 def approve_party(
     folder: Path, request: Path, signed: Path, *, key: str, renews: bool = False
 ) -> CertificateRequest:
-    """Issue a party's certificate, and nothing but a party's: not an administrator's, not a second one in a name.
-
-    `key` is the fingerprint that the party told by another way than its request came by; empty if it told none. A
-    party that `renews` has a certificate already, and must have told it.
-    """
+    """Issue a party's certificate and nothing else; `key` is the fingerprint that it told by another way."""
     requested = CertificateRequest.load(request)
     if requested.kind != "client" or not requested.name.isidentifier():
         raise KitError(
@@ -395,11 +387,7 @@ def renew_own(folder: Path) -> tuple[Kit, ...]:
 
 
 def exclude(folder: Path, name: str, *, lost_key: bool = False) -> Exclusions:
-    """Put a member on the federation's list, as the holder of its root, and into the server's kit if it lies here.
-
-    An administrator is named as in its certificate (`administrator_name`). With `lost_key` only the key that was
-    approved for a party is excluded, and it may join again with another one.
-    """
+    """Put a member, or with `lost_key` the key that a party lost, on the federation's list and into kits here."""
     pem, key = folder / "root" / "rootCA.pem", folder / "root" / "rootCA.key"
     if not key.exists():
         raise KitError(f"{folder} has no root/rootCA.key: only whoever made the federation can exclude.")

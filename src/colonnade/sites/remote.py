@@ -93,9 +93,6 @@ def _kit(context: FLContext) -> Kit:
 class Coordinator(_JobComponent, Controller):  # type: ignore[misc]
     """The server's part in a job: it asks every party to take part, and takes part itself."""
 
-    def __init__(self, job: str, resumes: str = "") -> None:
-        super().__init__(job, resumes)
-
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Listen before any party may speak."""
         if self._job is not None:
@@ -118,10 +115,7 @@ class Coordinator(_JobComponent, Controller):  # type: ignore[misc]
             self.system_panic(outcome["told"], fl_ctx)
 
     def _show(self, fl_ctx: FLContext) -> None:
-        """Let whoever submitted the job see how it ended and what was learnt, which readers' lines pay for.
-
-        How long it took goes with nobody: the server waits while parties compare ids, of which it is not to tell.
-        """
+        """Show the submitter how it ended, not how long it took: the server waits while parties compare ids."""
         job_id = fl_ctx.get_job_id()
         kept = _kit(fl_ctx).run_folder(job_id)
         downloaded = Path(fl_ctx.get_engine().get_workspace().get_run_dir(job_id))

@@ -42,11 +42,9 @@ _JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def clean(kit: Kit, *, days: float | None = None, only_say: bool = False) -> tuple[Path, ...]:
-    """Destroy the records of runs that failed longer ago than the party's file says, and what else ended by then.
+    """Destroy records of runs that failed longer ago than the party's file says, and what else ended by then.
 
-    Those are requests, what FLARE kept of jobs, at the server with its list of them, and a key that a renewal left.
-    Returns what was destroyed or, with `only_say`, what would be. Outcomes, logs and ledgers stay. A run without its
-    record cannot be resumed: its job is submitted anew, and charged anew.
+    Returns what was destroyed or, with `only_say`, what would be. Outcomes, logs and ledgers stay.
     """
     if days is None:
         site = kit.site()
@@ -100,11 +98,9 @@ _GRACE_SECONDS = 2.0
 class EngineChannel(Channel, Protocol):
     """A channel of an engine, which has to wait until everybody's process is there."""
 
-    async def open(self, timeout: float) -> None:
-        """Return when every peer is there."""
+    async def open(self, timeout: float) -> None: ...
 
-    async def interrupt(self, reason: str) -> None:
-        """Let whatever waits for a peer stop waiting, for this reason."""
+    async def interrupt(self, reason: str) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -120,11 +116,7 @@ async def take_part(
     proposal: str = "",
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Run a member's part and return its outcome, which is also written to its folder. Raises nothing of a run's own.
-
-    `resumes` is the id of an earlier job that this one goes on with, `proposal` what two administrators signed, if they
-    did. `stopped` says whether somebody who may do so has stopped the job.
-    """
+    """Run a member's part and return its outcome, which its folder has too. Raises nothing of a run's own."""
     folder = kit.run_folder(job_id)
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     facts: dict[str, Any] = {"member": member, "job": job.name, "id": job_id}
@@ -172,7 +164,6 @@ async def take_part(
 
 
 def _open_log(folder: Path) -> tuple[TextIO | None, CannotWrite | None]:
-    """A run's log, with room set aside for its outcome; and why there is none, if the folder cannot be written to."""
     log = None
     try:
         make_folder(folder)
@@ -212,7 +203,7 @@ class _Participation:
                 raise unwritable
             inputs = inputs_of(kit, job, member, self.job_id, self.resumes, self.proposal)
             if isinstance(job, ScoreJob):
-                scoring = scoring_of(job, kit.run_folder(job.model), member, inputs.lists())
+                scoring = scoring_of(job, kit.run_folder(job.scores), member, inputs.lists())
                 if self.resumes:
                     raise JobError(f"{job.path}: a job of scores is too short to resume. Submit it anew.")
                 program, spec = scoring.session, scoring.request

@@ -43,10 +43,7 @@ PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
 
 @dataclass(frozen=True, eq=False)
 class SiteInputs(PartyInputs):
-    """What this member brings, if it owns columns also `own`, the ledger that its accountant asks.
-
-    `evaluates` says which people an evaluation of what was trained is about, once that is done, and whom to ask first.
-    """
+    """What this member brings; an owner of columns has its `own` ledger, and says whom an evaluation is about."""
 
     own: Ledger | None = None
     evaluates: Callable[[], tuple[PartSpec, Callable[[Any, bool], None] | None]] | None = None
@@ -64,10 +61,7 @@ class SiteInputs(PartyInputs):
 def inputs_of(
     kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str, proposal: str = ""
 ) -> SiteInputs:
-    """What this member brings to a job; what its policy refuses is refused here, before anybody is met.
-
-    `proposal` is what two administrators signed, if they did.
-    """
+    """What this member brings to a job; what its policy refuses is refused here, before anybody is met."""
     resumed = bool(resumes)
     if isinstance(job, Job):
         check_readers(job)
@@ -179,10 +173,7 @@ class ModelScoresSpec(ScoresSpec):
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
-    """What one member has of a model to score with: its own term, whom it was trained on, and how sums are read.
-
-    `encoder` is how it reads its own columns; a server has none, and nobody else but the receiver reads sums.
-    """
+    """What one member has of a model: its own term, whom it was trained on, and for the receiver how sums are read."""
 
     job: ScoreJob
     request: ModelScoresSpec
@@ -218,7 +209,7 @@ class Scoring:
 
     def keep(self, folder: Path, member: str, result: Scored) -> dict[str, Any]:
         """The receiver's scores in a file of its own; what everybody may note of them."""
-        note = {"scores": self.job.model, "statement": result.plan.statement}
+        note = {"scores": self.job.scores, "statement": result.plan.statement}
         if result.sums is None or result.aligned is None or self.saved is None:
             return note
         ids = tuple(str(person) for person in result.aligned.table.ids())
@@ -231,10 +222,7 @@ class Scoring:
 def scoring_of(
     job: ScoreJob, folder: Path, member: str, remembered: tuple[TrainingMembership, ...] = ()
 ) -> Scoring:
-    """What a member has, in the folder of the run that trained it, to score with.
-
-    `remembered` are the lists of its data set: people whom any run of it trained on.
-    """
+    """What a member has to score with; `remembered` are people whom any run of its data set was trained on."""
     if not (folder / FACTS).is_file():
         raise JobError(
             f"{job.path}, scores: {folder} holds no finished run. Name the job that trained the model; "
