@@ -1,7 +1,6 @@
 """TOML files whose mistakes can be pointed at: file, line, field, value found, nearest valid choice.
 
-What such a file says is written by a person and public to that person, so its values may be quoted; values
-from data files never are.
+A person wrote what such a file says, so its values may be quoted; values from data files never are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A schema drafted from a source for a person to correct, and what a schema still lacks.
 
-A draft has names and kinds. Bounds and categories stay blank, because values read from the rows would be a
-release: the largest income in a table is one person's income. Of rows that are public they are suggested.
+Bounds and categories stay blank, because read from the rows they would be a release; of public rows they are suggested.
 """
 
 from __future__ import annotations
@@ -98,12 +97,7 @@ _ANYTHING: Mapping[str, Column] = {
 
 
 def draft(source: Source, *, party: str = "", public: bool = False) -> Draft:
-    """Names and kinds of a source's columns.
-
-    Kinds come from the types of the columns; where a source has none (CSV, SQLite), from whether all of its first
-    rows are written as numbers or as dates. Whole numbers of which the first rows have few are taken for codes. No
-    value gets into a draft, unless the rows are `public`.
-    """
+    """Names and kinds of a source's columns, by their types or as its first rows are written; values if `public`."""
     relation = source.open(party=party)
     held = {name: field.holds for name, field in relation.fields.items()}
     kinds = {

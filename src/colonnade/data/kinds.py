@@ -1,13 +1,8 @@
-"""What is declared about one column, and never measured: a class for each kind of column.
+"""What is declared about one column, and never measured: a class for each kind of column; those of levels in `levels`.
 
-A kind declares, codes, encodes, describes, exports and samples itself; `forms` has what a schema file says of it. Kinds
-of numbers are here, those of levels in `levels`. A bound or a category read from the data would itself be a release,
-so each comes from a person who knows the column. All of it is public: peers see it, plans hash it, saved models carry
-it.
-
-`missing` is what a missing value counts as: a number within the bounds, one of the declared values, or a category of
-its own. Without it missing values are refused. Every block of features has norm at most 1
-(docs/proofs/encoding-norm.md).
+A bound or a category read from the data would be a release, so each comes from a person. All of it is public.
+`missing` is what a missing value counts as; without it missing values are refused. Every block of features has norm
+at most 1 (docs/proofs/encoding-norm.md).
 """
 
 from __future__ import annotations
@@ -113,11 +108,10 @@ class Column(Declared):
 
     @abstractmethod
     def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
-        """Its block in a graph, from an input of that name.
+        """Its block in a graph, from an input of that name, in doubles; what would be refused becomes NaN.
 
-        The graph computes in doubles what the writer does. A number that would be refused, and a category that is
-        missing where none may be, becomes NaN. ONNX has no rules of spelling: the graph knows each level in its usual
-        spellings under the declared rule, and any other text is the declared `other`, or stops the graph.
+        ONNX has no rules of spelling: the graph knows each level in its usual spellings under the declared rule, and
+        any other text is the declared `other`, or stops the graph.
         """
 
 
@@ -223,11 +217,9 @@ class NumberKind(Column):
 
 @dataclass(frozen=True)
 class NumericColumn(NumberKind):
-    """Numbers between declared bounds; what lies outside is clipped and counted.
+    """Numbers between declared bounds; what lies outside is clipped and counted. `knots` are the corners of "hats".
 
     `missing` is a number within the bounds, or "category", which gives missing numbers a feature of their own.
-    `encoding` says how a number becomes features, whatever it is learnt for; without it the task does. `knots` is how
-    many corners "hats" have.
     """
 
     name: str
@@ -307,11 +299,7 @@ class NumericColumn(NumberKind):
 
 @dataclass(frozen=True)
 class DateColumn(NumberKind):
-    """Dates or moments between declared bounds, counted in days; a moment is a day and its fraction.
-
-    `high` is the start of its day: declare the day after it if hours matter. `missing` is a date within the bounds, or
-    "category", which gives missing dates a feature of their own.
-    """
+    """Dates or moments, counted in days; `high` is the start of its day. `missing` is as in `NumericColumn`, a date."""
 
     name: str
     low: date

@@ -1,10 +1,8 @@
 """What is declared about a label, and the block of integers that it becomes: a class for each kind.
 
-The label block has norm at most γ/√2 on the integer grid (docs/proofs/encoding-norm.md), so that with
-features of norm at most γ a joint row has ‖z‖² ≤ 1.5 γ² up to the rounding of the features. Its constant is
-an integer and never rounded: class counts, sums and the intercept come out of one release exactly scaled.
-
-Of k labels each has a block of norm at most γ/√(2k), so that all of them together have the norm that one has alone.
+All label blocks together have norm at most γ/√2 on the integer grid (docs/proofs/encoding-norm.md), so that with
+features of norm at most γ a joint row has ‖z‖² ≤ 1.5 γ² up to the rounding of the features. The constant is never
+rounded: class counts, sums and the intercept come out of one release exactly scaled.
 """
 
 from __future__ import annotations
@@ -72,10 +70,7 @@ class Label(Declared):
 
 @dataclass(frozen=True)
 class ClassLabel(Label):
-    """A label that is one of the declared classes; `other`, itself declared, takes in whatever is not.
-
-    Classes that were declared as whole numbers are told as whole numbers again (`values`); they are compared as text.
-    """
+    """One of the declared classes; `other` takes in what is not declared. `whole` ones are predicted as numbers."""
 
     column: str
     classes: tuple[str, ...]

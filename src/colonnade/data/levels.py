@@ -208,14 +208,11 @@ class CategoricalColumn(TextKind):
 
 @dataclass(frozen=True)
 class BinnedColumn(LevelKind):
-    """Numbers sorted into bins between declared edges; each bin is a category and begins at its lower edge.
+    """Numbers sorted into bins between declared edges, open at both ends; a bin begins at its lower edge.
 
-    Below the first edge and from the last one up are bins too, so nothing lies outside. `missing` is a number,
-    whose bin then takes in missing values, or "category", which gives them a bin of their own.
-
-    `ordered` bins are told apart by the edges that a number has passed, others by being different. `low` and `high`,
-    the ends of the outer bins, `transform`, the scale on which bins are even, and `whole`, that only whole numbers
-    occur, say nothing about where a number belongs: synthetic people are drawn by them.
+    `missing` is a number whose bin takes in missing values, or "category", for a bin of their own. `ordered` bins are
+    told apart by the edges that a number has passed, others by being different. Synthetic people are drawn by `low` and
+    `high`, the ends of the outer bins, `transform`, the scale on which bins are even, and `whole`.
     """
 
     name: str

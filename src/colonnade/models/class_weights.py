@@ -1,8 +1,7 @@
 """Class weights and the threshold of a classifier: choices about what was learnt, which open nothing more.
 
-Weighing the people of a class by w multiplies its odds by w and does nothing else to a model that says log-odds: so a
-weight is added to the score of its class as log w, after training. Weighing gradients instead would take as many times
-the noise as the largest weight, which any record could have (docs/models.md).
+Weighing the people of a class by w multiplies its odds by w: log w is added to its score after training. Weighing
+gradients would take as many times the noise as the largest weight, which any record could have (docs/models.md).
 """
 
 from __future__ import annotations

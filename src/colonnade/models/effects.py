@@ -29,10 +29,7 @@ def covers_text(rate: float) -> str:
 def learning_facts(
     release: MomentRelease, model_facts: Mapping[str, Any], watch: Watch | None = None
 ) -> dict[str, Any]:
-    """Intervals around coefficients, and effects by column: what can be added to what a model says of itself.
-
-    Nothing is added for components, and no intervals where the coefficients are not those of the default rule.
-    """
+    """Intervals around coefficients, and effects by column; no intervals where the rule is not the default."""
     if not model_facts or "intercept" not in model_facts:
         return {}
     # A fit of the matched rule takes seconds, and intervals would take a hundred.

@@ -112,10 +112,7 @@ class Classifier(Estimator):
         return np.asarray(self.classes_[codes])
 
     def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of people whose class is predicted right.
-
-        Exact accuracy on people who are not public is itself a release, and this does not charge for it.
-        """
+        """The share of people predicted right: on private people a release, which this does not charge."""
         codes = class_codes(self._scores(X), self.threshold)
         coded = code(y, self.frame_.label.label)
         if coded.problems:
@@ -134,10 +131,7 @@ class Regressor(Estimator):
     _estimator_type = "regressor"
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """R² on people whose label is known.
-
-        An exact figure on people who are not public is itself a release, and this does not charge for it.
-        """
+        """R² on people whose label is known: on private people a release, which this does not charge."""
         from sklearn.metrics import r2_score
 
         predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]

@@ -69,8 +69,8 @@ def obtain(
 ) -> MomentRelease | LinearModel:
     """The release given, at no cost; or what a method makes of a federation for (ε, δ).
 
-    What would not be a linear model of this loss, the task's own if it is empty, or of this label, the first if none is
-    named, is refused before anything is run.
+    What would not be a linear model of this loss (empty: the task's) or label (None: the first) is refused before a
+    run.
     """
     # Principal components are of features, whatever else there is to learn.
     labels = () if task == "pca" else declared_labels(source)
@@ -167,10 +167,7 @@ def _instead(reason: str, task: Task, trained: str) -> str:
 
 
 def begin(model: Any, result: MomentRelease | TrainedModel) -> None:
-    """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it.
-
-    Of a release with several labels all are kept: models of the others are fitted from it at no further cost.
-    """
+    """Forget the last fit and keep what was found, with all labels, so that it is not lost if nothing is learned."""
     for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
         delattr(model, name)
     label = getattr(model, "label", None)

@@ -38,44 +38,38 @@ Array = NDArray[np.float64]
 class LogisticRegression(Saved, Classifier):
     """A linear classifier with logistic probabilities, for two classes or more.
 
-    `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator
-    of the second class, which is where the second-order expansion of the logistic loss has its minimum, and
-    the log-odds that its moments determine (`binary_rule`), for rare classes as for common ones. More: linear
-    discriminant analysis (`multiclass_rule`). Nothing is corrected by a look at the rows, which nobody can take.
+    `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator of the second
+    class, where the second-order expansion of the logistic loss has its minimum, and the log-odds that its moments
+    determine (`binary_rule`). More: linear discriminant analysis (`multiclass_rule`).
 
     Parameters
     ----------
-    epsilon, delta
-        The price of a release, for the server and for readers. Used only when fitting from a federation; a
-        release that exists is fitted at no further cost.
-    accepted_delta
-        δ once more, where it is not below one over the number of rows and is meant to be.
-    floor
-        Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
-        min(2√d, 12) (`default_floor`).
-    ridge
-        Added to every eigenvalue after that, in units of Σxxᵀ.
+    epsilon, delta, accepted_delta
+        The price of a release from a federation, for the server and for readers; δ once more where it is not below one
+        over the number of rows.
+    floor, ridge
+        Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise, None: min(2√d, 12)
+        (`default_floor`); the ridge is added after that, in units of Σxxᵀ.
     threshold
         Two classes only: the second is predicted where its probability is above this.
     class_weight
-        "balanced", or a weight for each class: its odds are multiplied by that. Sizes of classes are those that
-        training opened, with their noise. `class_weight_` has the weights taken.
+        "balanced", by the noisy sizes that training opened, or a weight for each class, by which its odds are
+        multiplied.
     unbias
         Whether the shift of the scores that noise causes on average is taken out.
     multiclass
-        More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each
-        class, which does not assume one covariance but cannot find a class that lies between others.
+        More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each class,
+        which does not assume one covariance but cannot find a class that lies between others.
     rule
         Two classes, from a release: "least-squares" as above; "matched" for logistic regression whose gradient vanishes
-        on the released sums by class, with the curvature of invented people (`colonnade.models.tables.matched`), which
-        needs bins or categories; "auto" for whichever is expected to be better. `rule_` says which and why.
+        on the released sums by class (`colonnade.models.tables.matched`), which needs bins or categories; "auto" for
+        whichever is expected to be better. `rule_` says which and why.
     label
         Which label to learn, of a release or a federation with several; None: the first.
     method, options
         How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
         where it can be planned and is not worse in trials on invented people, else `moments`; `method_` and `because_`
-        say which and why. `floor`, `ridge`, `unbias` and `multiclass` are for methods that release moments, and where
-        one of them is given, that is the default.
+        say which and why. `floor`, `ridge`, `unbias` and `multiclass` ask for methods that release moments.
 
     >>> from fractions import Fraction
     >>> from colonnade.data import ClassLabel, Encoder, LabelBlock, NumericColumn, Quantizer
@@ -88,8 +82,7 @@ class LogisticRegression(Saved, Classifier):
     ...     matrix=rows.T @ rows, gamma=4096, rows=6, encoders=(("shop", encoder),), label=label,
     ...     mu=Fraction(0), guarantees=(), plan="", run="", reproducible=False,
     ... )
-    >>> model = LogisticRegression().fit(release)
-    >>> model.predict({"age": [25, 55]}).tolist()
+    >>> LogisticRegression().fit(release).predict({"age": [25, 55]}).tolist()
     ['no', 'yes']
     """
 
@@ -110,10 +103,7 @@ class LogisticRegression(Saved, Classifier):
     options: Mapping[str, Any] | None = None
 
     def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
-        """Learn from a release, or from a federation that makes one for (epsilon, delta).
-
-        If nothing can be learned from a release that was just paid for, it is still in `releases_`.
-        """
+        """Learn from a release, or from a federation that makes one for (epsilon, delta), kept in `releases_`."""
         refuse_labels(y)
         self._check()
         method, because = self._method(source)

@@ -1,7 +1,6 @@
 """Boosted trees from a class-conditional release: trained on synthetic people, checked on others of them, and free.
 
-A class-conditional release tells of two columns at a time by class, so trees may ask two questions on the way to a
-leaf: more would learn what the fit made up. LightGBM is the extra `trees`: pip install 'colonnade[trees]'.
+The release tells of two columns at a time by class, so trees ask two questions: more would learn what the fit made up.
 """
 
 from __future__ import annotations
@@ -36,22 +35,11 @@ AS_GOOD = 0.002
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GradientBoostedTrees(Classifier):
-    """Boosted trees of two questions each, for two classes, from a class-conditional release.
+    """Boosted trees of two questions each, for two classes, from a class-conditional release: the extra `trees`.
 
-    Nothing is charged: trees are trained on a table drawn from the release. `check_` is what they and the linear rule
-    do on a held-out part of that table; it says whether trees learnt more than the linear rule from the same
-    release, not how good either is on people. `advice_` says plainly where the linear rule is expected to be as good.
-
-    Parameters
-    ----------
-    rows
-        Synthetic people to train on.
-    rounds, rate
-        Trees at most, and how much each counts. Fewer are grown where they predict the held-out part no better.
-    threshold
-        The second class is predicted where its probability is above this.
-    seed
-        Of the draw.
+    Trained on `rows` people drawn with `seed`: at most `rounds` trees, each counting `rate`. `check_` compares them
+    with the linear rule on a held-out part of the drawn table, which says nothing of people; `advice_` says where the
+    linear rule is expected to be as good. The second class is predicted where its probability is above `threshold`.
 
     >>> GradientBoostedTrees(rounds=100).get_params()["rounds"]
     100

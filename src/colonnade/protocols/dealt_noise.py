@@ -42,8 +42,8 @@ _UNBEATEN = Fraction(1 << 20)
 class DealtNoise:
     """A law and the variance of its whole: of every entry of a vector, or of a diagonal entry of a symmetric matrix.
 
-    Off the diagonal the variance is half. `bits` says how near their law discrete Gaussians are drawn. Events are made
-    for any variance, also where no sampler goes, because calibration looks there too; `vector` and `matrix` refuse.
+    Off the diagonal the variance is half. Events are made for any variance, because calibration looks where no sampler
+    goes; `vector` and `matrix` refuse.
     """
 
     law: Law
@@ -107,10 +107,8 @@ def least_noise(
 ) -> DealtNoise:
     """Whichever law keeps the event within ε at δ with less variance; `drawn` refuses what no table can draw.
 
-    `bits` says how near their law discrete Gaussians are drawn; Skellam noise is always drawn to the same.
-
-    Skellam noise is tried only where the discrete Gaussian needs less than 2²⁰. Its Rényi bound is at least that of
-    normal noise of the same variance, which costs more than the few units that rounding takes from a larger one.
+    Skellam noise is tried only where the discrete Gaussian needs less than 2²⁰: its Rényi bound is at least that of
+    normal noise, which costs more than the few units that rounding takes from a larger one.
     """
     noises: list[DealtNoise] = []
     refused = PlanError("no law of noise was named")
@@ -154,11 +152,9 @@ def bits_for(epsilon: float) -> int:
 def near_enough(
     plan: PlanT, accounted: Callable[[PlanT], Iterable[Event]], finer: Callable[[PlanT, int], PlanT]
 ) -> PlanT:
-    """The plan, or, where something costs so much that it asks for them, the same with finer draws.
+    """The plan, or, where something costs so much that it asks for them, the same with finer draws. No ε grows.
 
-    `accounted` are all events that are stated to anybody; `finer` draws the same noise to so many bits and refuses what
-    cannot be drawn so, as noise of very small or very large variance. A plan that states everything without is then
-    left as it is. No ε grows: less of δ is paid for the draws, and all else stays.
+    `accounted` are all events that are stated to anybody; a plan that cannot be drawn `finer` is left as it is.
     """
     for bits in (FINE_BITS, FINEST_BITS):
         largest = max((_epsilon(event, plan.delta) for event in accounted(plan)), default=0.0)

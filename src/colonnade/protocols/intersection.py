@@ -185,10 +185,7 @@ class Intersection:
 
 
 async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None) -> Intersection | None:
-    """The rows of this owner that every owner has; None at nodes that own nothing.
-
-    Ids must be distinct and not empty. `padded` is the size shown to peers instead of the number of ids.
-    """
+    """This owner's rows that every owner has; None at nodes that own nothing. Peers see `padded`, not the size."""
     if not party.owns_columns or ids is None:
         return None
     if not party.run:
@@ -294,10 +291,7 @@ _SERVER_PLACES = 1 << 20
 
 
 def by_default(group: Group, *, in_shares: bool) -> bool:
-    """Whether owners that leave it open match ids through the server, if all of them accept that.
-
-    With two owners whose server keeps shares, the server and one of them learn everything together anyway.
-    """
+    """Whether owners match through the server: with two, one that keeps shares learns all with one of them anyway."""
     return in_shares and len(group.owners) == 2 and group.server_keeps and group.server not in group.owners
 
 
@@ -324,10 +318,7 @@ def refusal(party: Party) -> Exception | None:
 
 @dataclass(frozen=True, eq=False)
 class Named:
-    """This owner's rows that the server named, in the order that all owners share.
-
-    They are not `sound` where padding is named or a dummy is not.
-    """
+    """This owner's rows that the server named, in the common order; `sound` unless padding is named or a dummy not."""
 
     rows: NDArray[np.int64]
     sound: bool

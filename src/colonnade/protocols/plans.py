@@ -42,10 +42,7 @@ _INSTEAD = "Take method = 'moments', which learns all of them from one release"
 
 @dataclass(frozen=True, kw_only=True)
 class Spec(ABC):
-    """What the parties compare before they plan.
-
-    Without a δ a rule gives it; one that is too large to protect anybody is taken if `accepted_delta` repeats it.
-    """
+    """What the parties compare before they plan; a δ too large to protect is taken if `accepted_delta` repeats it."""
 
     delta: float | None = None
     accepted_delta: float | None = None
@@ -105,12 +102,7 @@ class Options(Form, ABC):
 
 
 class ClassOptions(Form):
-    """What may be chosen of a classifier that says log-odds.
-
-    `threshold` is the probability above which the second of two classes is predicted, or a rule by which it is read
-    from the people held out. `class_weight` is "balanced", for weights that make all classes count alike, or a weight
-    for each class.
-    """
+    """What may be chosen of a classifier that says log-odds: class weights, and the threshold of the second class."""
 
     threshold: float | str = USUAL_THRESHOLD
     class_weight: str | dict[str, float] | None = None
@@ -118,11 +110,9 @@ class ClassOptions(Form):
 
 @dataclass(frozen=True)
 class TrainingSpec(Spec):
-    """What a user wants of a method; `options` are the method's own.
+    """What a user wants of a method; `options` are the method's own. `verify` None is the strongest by default.
 
-    `verify` is what is checked of what others deal; None: the strongest that a method offers by itself. `public` are
-    the owners of columns if all of them declared their data public, and nobody otherwise: only then may something be
-    asked for that protects nobody.
+    `public` are the owners of columns if all declared their data public: only then may something protect nobody.
     """
 
     task: Task
@@ -235,8 +225,8 @@ PlanT = TypeVar("PlanT", bound="Plan", covariant=True)
 class Plan(ABC):
     """Everything the parties of a run agree on before it touches data. Equal plans have equal hashes.
 
-    A method's own plan is a frozen dataclass that says what it is to each observer (`views`), what leaves (`what`) and
-    what else was agreed (`own_data`); guarantees, the release and the hash follow.
+    A method's own plan says what it is to each observer (`views`), what leaves (`what`) and what else was agreed
+    (`own_data`); guarantees, the release and the hash follow.
     """
 
     spec: Spec
@@ -401,10 +391,7 @@ def guarantees_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
 
 
 def lines_about(party: str, views: Iterable[View]) -> tuple[LedgerLine, ...]:
-    """What an owner's ledger holds of these views: all about its own columns, and none of its own look at the others.
-
-    Coalitions that have no names have no accounts: a release says apart what they learn.
-    """
+    """What an owner's ledger holds of these views: all about its own columns. Coalitions have no accounts."""
     return tuple(
         LedgerLine(view.observer.name, view.unit.name, view.event)
         for view in views
@@ -420,11 +407,7 @@ def default_delta(rows: int) -> float:
 
 
 def checked_delta(epsilon: float, delta: float | None, accepted_delta: float | None, rows: int) -> float:
-    """The δ of a plan, if its target can be one.
-
-    δ at or above 1/n would allow the whole row of some person to be published; it is refused unless
-    `accepted_delta` repeats it.
-    """
+    """The δ of a plan; at or above 1/n, where a whole row could be published, only if `accepted_delta` repeats it."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise PlanError(f"epsilon = {epsilon:g}, but privacy loss is a positive number. Try 1.")
     if rows < 1:

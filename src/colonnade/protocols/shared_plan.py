@@ -43,11 +43,7 @@ from colonnade.runtime.party import Group
 
 
 class Layout:
-    """Encoders, label and quantizers of a plan, from its schemas, its coding and its grid 1/γ.
-
-    Features of all parties share a norm of γ: with m attributes in all, x is divided by √m, and c_q² = m_q/m is party
-    q's part of it.
-    """
+    """Encoders, label and quantizers of a plan: with m attributes in all, x is divided by √m, and c_q² = m_q/m."""
 
     group: Group
     schemas: tuple[PublicSchema, ...]
@@ -131,12 +127,10 @@ class Layout:
 
 
 class SharedPlan(Plan):
-    """A plan whose owners deal shares to computing parties, whose dealers deal noise in parts, and whose result is
-    published.
+    """A plan whose owners deal shares to computing parties, whose dealers deal noise in parts, and that is published.
 
-    A plan says what is opened is, to somebody who knows so many parts of the noise, for a record zeroed out (`zeroed`),
-    for what others than an owner hold of it replaced (`others_replaced`) and for all of it replaced (`all_replaced`);
-    the views of every observer follow.
+    It says what is opened is, to somebody who knows so many parts of the noise, for a record zeroed out (`zeroed`), for
+    what others than an owner hold of it replaced (`others_replaced`) and for all of it replaced (`all_replaced`).
     """
 
     published = True
@@ -239,10 +233,7 @@ class SharedPlan(Plan):
         yield from (event for _, event in self._pooled())
 
     def check_stated(self) -> None:
-        """Refuse a plan from which some observer would learn more than can be stated.
-
-        Parties, who know a part of the noise and compare more, have a larger ε than the one that was asked for.
-        """
+        """Refuse a plan from which some observer would learn more than can be stated."""
         for view in self.views:
             try:
                 account(view.event, self.delta)
@@ -259,11 +250,7 @@ class SharedPlan(Plan):
         return f"ε = {epsilon_text(cost.epsilon)}"
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
-        """Beside the views: what a record replaced is to readers, and to a server that knows a part of the noise.
-
-        A ledger adds that up for those who take part in other runs and only read this one, and for a server and
-        computing parties without columns and noise, whose shares show nothing beside what is opened.
-        """
+        """Beside the views: a record replaced, to readers and to a server that knows a part of the noise."""
         if not self.views:
             return ()
         # The server is no reader where it knows a part of the noise.
@@ -275,11 +262,9 @@ class SharedPlan(Plan):
         )
 
     def _colluding(self) -> tuple[View, ...]:
-        """What coalitions of owners learn.
+        """What coalitions of owners learn: what is opened, and their own noise, if they hold at most t shares.
 
-        A coalition that holds at most t shares sees what is opened and its own noise. Of computing parties it has at
-        most t, of owners that keep no share any number, as long as one part stays unknown. Where so much noise is known
-        that no ε can be stated, nothing is.
+        Owners that keep no share are any number, as long as one part stays unknown and an ε can be stated.
         """
         views = []
         for size, event in self._pooled():

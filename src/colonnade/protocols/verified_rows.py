@@ -137,10 +137,7 @@ class Checking:
     async def proofs(
         self, mine: FieldArray | None, challenges: Mapping[str, bytes], claims: Mapping[str, AnyClaims]
     ) -> dict[str, FieldArray]:
-        """Send the proof to the second verifier, if this party deals; returns those that this party decides about.
-
-        Either verifier is told which challenges the dealer heard.
-        """
+        """Send the proof to the second verifier, if this party deals; returns those that this party decides about."""
         party = self.party
         if mine is not None:
             echo, (first, second) = {"heard": heard(challenges[party.name])}, self.verifiers[party.name]
@@ -286,8 +283,7 @@ class RowCheck:
 def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, rows: int) -> Verify:
     """What a plan checks: what was asked for, if it can be done; else rows where there are two owners.
 
-    Without a word from the user, what cannot be checked is not, and the sentences of the plan say less. Three or more
-    owners have to ask: a party's ε is larger where it has to do without another part of the noise.
+    Three or more owners have to ask: a party's ε is larger where it does without another part of the noise.
     """
     if requested == "none" or (requested is None and len(group.owners) > 2):
         return "none"
@@ -310,10 +306,7 @@ def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, row
 
 
 def checked_block(claims: Claims, block: int) -> int:
-    """Rows dealt at a time where they are checked: up to three times as many as else, where the field has room.
-
-    A proof costs much the same for few rows as for many.
-    """
+    """Rows dealt at a time where they are checked: up to three times as many, since a proof costs much the same."""
     for times in (3, 2):
         try:
             _check_room(claims, times * block)
@@ -382,9 +375,9 @@ async def share_verified(
 ) -> dict[str, Shared]:
     """As `share` at degree t, with every dealer's claims about these rows checked before this returns.
 
-    Guarantee: if this returns at the second verifier of a dealer, and at most one of dealer and verifiers deviates from
-    the protocol, then in every row the squared norm of the columns of each claim is at most what it says, as integers,
-    except with the probability that `RowClaims` names. A verifier learns nothing about honest rows.
+    Guarantee: if this returns at the second verifier of a dealer, and at most one of dealer and verifiers deviates, in
+    every row the squared norm of the columns of each claim is at most what it says, as integers, except with the
+    probability that `RowClaims` names. A verifier learns nothing about honest rows.
     """
     widths = {owner: sum(claim.columns for claim in listed) for owner, listed in claims.items()}
     shapes = {owner: (rows, width) for owner, width in widths.items()}

@@ -1,7 +1,4 @@
-"""A linear model as a file holds it, and estimators that save and load themselves.
-
-A model whose weights stay with their parties has one file for each party, with that party's weights alone.
-"""
+"""A linear model as a file holds it, one for each party if weights stay there, and estimators that save and load."""
 
 from __future__ import annotations
 

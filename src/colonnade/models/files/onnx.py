@@ -1,12 +1,9 @@
 """Released linear models as ONNX: raw columns in by name, the answer out, and what it cost in the file's metadata.
 
-The graph takes numbers as doubles (dates as days since the start of 1970, NaN where a value is missing) and categories
-as text ("" where one is missing), each of shape (people, 1). ONNX has no rules of spelling: a category is known as it
-is declared and in the usual other spellings of the column's rule (capitals, small letters, forms of letters, one blank
-around it). Any other text is the category that was declared to take in the others; where there is none the graph
-stops, as the model does. Where the model would refuse a number, or a category that is missing, the answer is NaN and
-the class is "". Up to the last bits of doubles everything else is what the model itself says. ONNX is an extra:
-`pip install 'colonnade[onnx]'`.
+Numbers are doubles (dates in days since 1970, NaN where missing), categories text ("" where missing), each of shape
+(people, 1). A category is known as declared and in the usual other spellings of its rule; any other text is the
+declared `other`, or stops the graph. Where the model would refuse a value the answer is NaN and the class is "". Up to
+the last bits of doubles all else is what the model says. ONNX is an extra: `pip install 'colonnade[onnx]'`.
 """
 
 from __future__ import annotations
@@ -33,11 +30,7 @@ OPSET, OPSET_ML, IR_VERSION = 17, 3, 8
 
 
 def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
-    """A fitted linear model, or its file, as an ONNX model; a model in parts is refused.
-
-    `encoded` makes a graph that takes one input, "features", as `InputSpec.features` gives them: for columns that go
-    through a map, and for callers that encode themselves.
-    """
+    """A fitted linear model, or its file, as an ONNX model; `encoded` takes one input, `InputSpec.features`."""
     need_onnx()
     from onnx import checker, helper
 
@@ -154,10 +147,7 @@ def need_onnx() -> None:
 
 
 def feature_inputs(graph: Graph, frame: InputSpec, *, encoded: bool) -> tuple[str, float]:
-    """Multiples of all parties' features, from raw columns by name or, `encoded`, from one input; and which multiples.
-
-    The factor is for the weights: a runtime that finds it before a product may round it to single precision.
-    """
+    """Multiples of all parties' features, and which: a factor before a product may be rounded to single precision."""
     if encoded:
         return graph.input("features", width=frame.columns), 1.0
     names, blocks = iter(frame.column_names), []

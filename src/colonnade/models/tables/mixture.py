@@ -35,8 +35,7 @@ _LEAST_NOISE = 1e-4
 class Fit:
     """The fitted mixture: for each component, the probabilities of the levels of every column and of the classes.
 
-    `residual` is the mean square distance of Gram matrices to the release in units of its noise, `label_residual` that
-    of sums by class, and `start` what `residual` was for columns that have nothing to do with each other.
+    Residuals are mean square distances to the release in units of its noise; `start` is that of unrelated columns.
     """
 
     levels: tuple[Array, ...]
