@@ -18,15 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
+from colonnade.data import declaring
 from colonnade.data.coding import Coded, Declared, bounded, floats, levels
-from colonnade.data.declaring import (
-    AS_WRITTEN,
-    Spelling,
-    check_bounds,
-    check_member,
-    check_values,
-    nearest_name,
-)
 from colonnade.data.documents import Form, check
 from colonnade.data.forms import SpeltForm, Value
 from colonnade.data.levels import level_at
@@ -74,7 +67,7 @@ class ClassLabel(Label):
 
     column: str
     classes: tuple[str, ...]
-    spelling: Spelling = AS_WRITTEN
+    spelling: declaring.Spelling = declaring.AS_WRITTEN
     whole: bool = False
     other: str | None = None
     kind = "classes"
@@ -87,11 +80,11 @@ class ClassLabel(Label):
         if all(isinstance(value, int) and not isinstance(value, bool) for value in given):
             object.__setattr__(self, "whole", True)
         classes = tuple(self.spelling.spell(value) for value in self.classes)
-        check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
+        declaring.check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
         object.__setattr__(self, "classes", classes)
         if self.other is not None:
             other = self.spelling.spell(self.other)
-            check_member(("label", "other"), f"label {self.column!r}", other, among=classes)
+            declaring.check_member(("label", "other"), f"label {self.column!r}", other, among=classes)
             object.__setattr__(self, "other", other)
 
     @property
@@ -179,7 +172,7 @@ class NumberLabel(Label):
         return np.asarray(np.clip(middle + extent * ndtri(places) / 3, self.low, self.high))
 
     def __post_init__(self) -> None:
-        check_bounds(("label",), f"label {self.column!r}", self.low, self.high)
+        declaring.check_bounds(("label",), f"label {self.column!r}", self.low, self.high)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
 
@@ -229,7 +222,7 @@ def label_named(name: str, labels: tuple[Label, ...]) -> Label:
     if name not in names:
         declared = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
         known = f"Declared {'are' if len(names) > 1 else 'is'} {declared}." if names else "None is declared."
-        raise LabelMismatch(f"there is no label {name!r}. {known}" + nearest_name(str(name), names))
+        raise LabelMismatch(f"there is no label {name!r}. {known}" + declaring.nearest_name(str(name), names))
     return labels[names.index(name)]
 
 

@@ -13,20 +13,11 @@ from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.methods.method import TrainedModel
+from colonnade.models import fitting
 from colonnade.models.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.models.discriminant import Reading, probabilities
 from colonnade.models.estimator import Classifier, at_least, refuse_labels
 from colonnade.models.files.content import Saved
-from colonnade.models.fitting import (
-    MULTICLASS,
-    RULES,
-    ReleaseSource,
-    begin,
-    declared_labels,
-    fitted,
-    obtain_for,
-    solve,
-)
 from colonnade.models.inputs import Rows
 from colonnade.models.release import MomentRelease
 from colonnade.planning.forecast import default_of
@@ -102,20 +93,20 @@ class LogisticRegression(Saved, Classifier):
     method: str | None = None
     options: Mapping[str, Any] | None = None
 
-    def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
+    def fit(self, source: MomentRelease | TrainedModel | fitting.ReleaseSource, y: None = None) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta), kept in `releases_`."""
         refuse_labels(y)
         self._check()
         method, because = self._method(source)
         self._check_classes(source)
-        result = obtain_for(self, source, "classification", method=method)
-        begin(self, result)
+        result = fitting.obtain_for(self, source, "classification", method=method)
+        fitting.begin(self, result)
         self.method_, self.because_ = method, because
         names = self.frame_.label.classes
         check_fits(self.threshold, self.class_weight, names)
         if isinstance(result, MomentRelease):
             result = result.for_label(self.label)
-            self.rule_, scores = solve(
+            self.rule_, scores = fitting.solve(
                 result,
                 self.rule,
                 floor=self.floor,
@@ -133,7 +124,7 @@ class LogisticRegression(Saved, Classifier):
         self.classes_ = self.frame_.label.values
         return self
 
-    def _method(self, source: MomentRelease | TrainedModel | ReleaseSource) -> tuple[str, str]:
+    def _method(self, source: MomentRelease | TrainedModel | fitting.ReleaseSource) -> tuple[str, str]:
         """The method that was named, or the default and why: moments where what is asked is about a release."""
         if self.method is not None:
             return self.method, ""
@@ -145,16 +136,16 @@ class LogisticRegression(Saved, Classifier):
             return "moments", ""
         if about_a_release:
             return "moments", "what was asked for is about a release"
-        if len(declared_labels(source)) > 1:
+        if len(fitting.declared_labels(source)) > 1:
             return "moments", "one release is for all labels"
         return default_of(source, "classification", epsilon=self.epsilon, delta=self.delta)
 
-    def _check_classes(self, source: MomentRelease | TrainedModel | ReleaseSource) -> None:
+    def _check_classes(self, source: MomentRelease | TrainedModel | fitting.ReleaseSource) -> None:
         """What does not fit the declared classes is refused before it is paid for."""
         given = sorted({"threshold", "class_weight"} & set(self.options or ()))
         if given:
             raise InputError(f"options name {given[0]}, which is a parameter of LogisticRegression itself.")
-        labels = declared_labels(source) if isinstance(source, Federation) else ()
+        labels = fitting.declared_labels(source) if isinstance(source, Federation) else ()
         for label in labels[:1] if self.label is None else labels:
             if label.classes and self.label in (None, label.column):
                 check_fits(self.threshold, self.class_weight, label.classes)
@@ -167,12 +158,15 @@ class LogisticRegression(Saved, Classifier):
         return np.asarray(np.log(self.predict_proba(X)))
 
     def _scores(self, rows: Rows) -> Array:
-        release = fitted(self, "coef_")
+        release = fitting.fitted(self, "coef_")
         return np.asarray(release.features(rows) @ self.coef_.T + self.intercept_)
 
     def _check(self) -> None:
         at_least("ridge", self.ridge, 0.0)
-        for name, value, known in (("multiclass", self.multiclass, MULTICLASS), ("rule", self.rule, RULES)):
+        for name, value, known in (
+            ("multiclass", self.multiclass, fitting.MULTICLASS),
+            ("rule", self.rule, fitting.RULES),
+        ):
             if value not in known:
                 close = nearest_name(str(value), known)
                 raise InputError(f"{name} = {value!r} is not one of {', '.join(known)}.{close}")

@@ -177,7 +177,7 @@ async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:
 
 
 async def agree_on_public(party: Party, step: str, announced: Iterable[str], *public: NDArray[Any]) -> None:
-    """Stop unless everybody in `told` was told the same at `step`; returns before anything that rests on it leaves.
+    """Stop unless all in `announced` were told the same at `step`; returns before anything that rests on it leaves.
 
     Guarantee: two members that follow the protocol and both return here hold the same bytes, whatever the others do
     (docs/proofs/public-state.md). They compare with each other, since whoever told them is whom they do not believe.

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from colonnade import errors
 from colonnade.crypto import curve as blinded_sets
 from colonnade.crypto.curve import POINT_BYTES, BlindedSet, match
 from colonnade.crypto.pseudonyms import (
@@ -26,15 +27,6 @@ from colonnade.crypto.pseudonyms import (
 )
 from colonnade.data.arrays import of_texts, packed, text_bytes, texts
 from colonnade.data.table import Table
-from colonnade.errors import (
-    BadIds,
-    DataError,
-    GroupMismatch,
-    LocalProtocolError,
-    OnlyForPublicData,
-    PolicyRefused,
-    RemoteProtocolError,
-)
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.randomness import KeyedRandomness, Randomness, shuffled
 from colonnade.runtime.party import Group, Party
@@ -84,7 +76,7 @@ class Ids:
 def refuse(party: str, empty: int, repeated: int) -> None:
     """Raise a `BadIds` that counts them, if there are any."""
     if empty or repeated:
-        raise BadIds(
+        raise errors.BadIds(
             f"party {party!r}: {empty} ids are empty and {repeated} are repeated. Every row needs an id of its own; "
             "correct the table, or its id rules in the schema."
         )
@@ -167,7 +159,7 @@ async def _checked(party: Party, peer: str, step: str, function: Callable[..., T
     try:
         return await asyncio.to_thread(function, *arguments)
     except ValueError as error:
-        raise RemoteProtocolError(f"{party.name} at step {step!r}, from {peer}: {error}") from None
+        raise errors.RemoteProtocolError(f"{party.name} at step {step!r}, from {peer}: {error}") from None
 
 
 MOST_IDS = 1 << 27
@@ -189,7 +181,7 @@ async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None)
     if not party.owns_columns or ids is None:
         return None
     if not party.run:
-        raise LocalProtocolError(f"{party.name}: parties must meet before they intersect their ids")
+        raise errors.LocalProtocolError(f"{party.name}: parties must meet before they intersect their ids")
     size = shown_size(party, ids, padded)
     hub = party.group.active or party.group.owners[0]
     others = [name for name in party.group.owners if name != hub]
@@ -201,7 +193,7 @@ async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None)
 def shown_size(party: Party, ids: Ids, padded: int | None) -> int:
     size = ids.count if padded is None else padded
     if not ids.count <= size <= MOST_IDS:
-        raise DataError(
+        raise errors.DataError(
             f"party {party.name!r}: {ids.count} ids cannot be shown as {size}. Pad to no less than the number of "
             f"ids and no more than {MOST_IDS}."
         )
@@ -242,7 +234,9 @@ async def _answer(party: Party, ids: Ids, size: int, hub: str) -> Intersection:
     try:
         rows = answered.rows(places)
     except ValueError as error:
-        raise RemoteProtocolError(f"{party.name} at step 'common places', from {hub}: {error}") from None
+        raise errors.RemoteProtocolError(
+            f"{party.name} at step 'common places', from {hub}: {error}"
+        ) from None
     return Intersection(rows, {party.name: size, hub: theirs})
 
 
@@ -253,7 +247,7 @@ async def sizes_with(party: Party, peers: Iterable[str], size: int) -> dict[str,
     for peer, theirs in sizes.items():
         check_announced(party, "set sizes", peer, theirs)
         if party.most_ids is not None and theirs > party.most_ids:
-            raise PolicyRefused(
+            raise errors.PolicyRefused(
                 f"most_ids: {peer} shows {theirs} ids, of which it would learn who is known here, and the most "
                 f"accepted is {party.most_ids}. To accept it, write most_ids = {theirs} into the policy."
             )
@@ -262,7 +256,7 @@ async def sizes_with(party: Party, peers: Iterable[str], size: int) -> dict[str,
 
 def check_announced(party: Party, step: str, peer: str, size: int) -> None:
     if not 0 <= size <= MOST_IDS:
-        raise RemoteProtocolError(
+        raise errors.RemoteProtocolError(
             f"{party.name} at step {step!r}: {peer} announced {size} ids; {MOST_IDS} is the most"
         )
 
@@ -299,17 +293,17 @@ def refusal(party: Party) -> Exception | None:
     """Why this owner does not match ids through the server; None if it does."""
     server = party.group.server
     if server in party.group.owners:
-        return GroupMismatch(
+        return errors.GroupMismatch(
             f"alignment = 'server': the server {server!r} owns columns, and an owner that sees the lists of the others "
             "can try any id against them. Write alignment = 'curve', or have a server that owns none."
         )
     if not party.trusts_server:
-        return PolicyRefused(
+        return errors.PolicyRefused(
             f"alignment: {party.name} does not accept that ids are matched through {server}. Write 'curve' into the "
             "job, or name 'server' under alignment in the policy."
         )
     if party.seeded and not party.public:
-        return OnlyForPublicData(
+        return errors.OnlyForPublicData(
             f"alignment = 'server': somebody's coins come from a seed, from which {server} could find the key of all "
             "pseudonyms. Leave out the seed, declare the data public, or write alignment = 'curve'."
         )
@@ -394,7 +388,7 @@ async def serve(party: Party) -> None:
     first = announced[owners[0]]
     if any(sizes != first for sizes in announced.values()):
         # An owner could else show its peers fewer ids than it lists.
-        raise RemoteProtocolError(
+        raise errors.RemoteProtocolError(
             f"{party.name} at step 'matching': {', '.join(owners)} do not name the same numbers of ids"
         )
     if first is None:

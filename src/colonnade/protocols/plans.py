@@ -10,17 +10,10 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, TypedDict, TypeVar
 
+from colonnade import errors
 from colonnade.data.documents import Form
 from colonnade.data.labels import LabelBlock, kinds_for
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import (
-    DeltaTooLarge,
-    GroupMismatch,
-    LabelMismatch,
-    OnlyForPublicData,
-    PlanError,
-    TooMuchMemory,
-)
 from colonnade.ledger import CoalitionBound, LedgerLine, Release
 from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee, View, guarantee
@@ -169,13 +162,13 @@ def options_of(spec: TrainingSpec, form: type[OptionsT]) -> OptionsT:
 def check_job_gamma(spec: TrainingSpec, instead: str) -> None:
     """Refuse the grid of a moment release where a method has a grid of its own, or none."""
     if spec.gamma != DEFAULT_GAMMA:
-        raise PlanError(f"gamma = {spec.gamma} {instead}")
+        raise errors.PlanError(f"gamma = {spec.gamma} {instead}")
 
 
 def refuse_paper_plan(calibration: str) -> None:
     """The paper's own mode is a simulation and asks the parties for nothing."""
     if calibration == "paper":
-        raise OnlyForPublicData(
+        raise errors.OnlyForPublicData(
             "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
         )
 
@@ -185,7 +178,7 @@ def check_one_label(schemas: Iterable[PublicSchema], what: str, instead: str = _
     for schema in schemas:
         if schema.more_labels:
             names = ", ".join(label.column for label in schema.labels)
-            raise LabelMismatch(
+            raise errors.LabelMismatch(
                 f"{what} learns one label, and {schema.party} declares {len(schema.labels)} ({names}). {instead}, or "
                 "keep one of them in the schema."
             )
@@ -198,7 +191,7 @@ def _planned(spec: Spec, group: Group, schemas: tuple[PublicSchema, ...], rows: 
         check_one_label(schemas, spec.method)
     plan = spec.planned(group, schemas, rows)
     if group.disclosed_noise is not None and not plan.noise_in_parts:
-        raise PlanError(
+        raise errors.PlanError(
             f"disclosed_noise = {group.disclosed_noise} is for noise that several dealers add in parts, and "
             f"{spec.method} has none. Leave it out."
         )
@@ -409,17 +402,17 @@ def default_delta(rows: int) -> float:
 def checked_delta(epsilon: float, delta: float | None, accepted_delta: float | None, rows: int) -> float:
     """The δ of a plan; at or above 1/n, where a whole row could be published, only if `accepted_delta` repeats it."""
     if not (math.isfinite(epsilon) and epsilon > 0):
-        raise PlanError(f"epsilon = {epsilon:g}, but privacy loss is a positive number. Try 1.")
+        raise errors.PlanError(f"epsilon = {epsilon:g}, but privacy loss is a positive number. Try 1.")
     if rows < 1:
-        raise PlanError("there are no aligned rows to learn from.")
+        raise errors.PlanError("there are no aligned rows to learn from.")
     if delta is None:
         return default_delta(rows)
     if not 0 < delta < 1:
-        raise PlanError(
+        raise errors.PlanError(
             f"delta = {delta:g}, but it is a probability between 0 and 1. Try {default_delta(rows):g}."
         )
     if delta >= 1 / rows and accepted_delta != delta:
-        raise DeltaTooLarge(
+        raise errors.DeltaTooLarge(
             f"delta = {delta:g} is not below 1/n = {1 / rows:.3g} for {rows} rows: it would allow publishing a "
             f"person's row outright. Use {default_delta(rows):g}, or say accepted_delta = {delta:g} if you mean it."
         )
@@ -429,20 +422,20 @@ def checked_delta(epsilon: float, delta: float | None, accepted_delta: float | N
 def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -> None:
     """Refuse columns that are not the owners', and a label that is missing, double or of the wrong kind."""
     if tuple(schema.party for schema in schemas) != group.owners:
-        raise PlanError("the schemas of a plan are those of its owners, in their order")
+        raise errors.PlanError("the schemas of a plan are those of its owners, in their order")
     if task == "pca":
         return
     holders = [schema.party for schema in schemas if schema.label is not None]
     if not holders:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"{task} needs a label, and no party declares one. Add a [label] table to the schema of one party."
         )
     if len(holders) > 1:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"one party holds the label; {', '.join(holders)} all declare one. Keep one of them."
         )
     if group.active != holders[0]:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"the job says that {group.active or 'nobody'} holds the label, but {holders[0]} declares one. "
             f"Write active = {holders[0]!r}."
         )
@@ -450,13 +443,13 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
     label = holder.labels[0]
     kind, wanted = label.kind, " or ".join(kinds_for(task))
     if label.task != task and holder.more_labels:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"of several labels the first says how columns are coded, and that of {holders[0]}, "
             f"{label.column!r}, is of kind {kind!r}. Write task = {label.task!r}, or declare one of kind "
             f"{wanted} first."
         )
     if label.task != task:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"{task} needs a label of kind {wanted}; {holders[0]} declares kind {kind!r}. "
             "Change the task, or the label's declaration."
         )
@@ -464,12 +457,14 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
 
 def check_two_classes(label: LabelBlock, holder: str, *, why: str, remedy: str) -> None:
     if len(label.classes) != 2:
-        raise LabelMismatch(f"{why} a label of two classes; {holder} declares {len(label.classes)}. {remedy}")
+        raise errors.LabelMismatch(
+            f"{why} a label of two classes; {holder} declares {len(label.classes)}. {remedy}"
+        )
 
 
 def check_computing_parties(group: Group) -> None:
     if not group.computing_parties:
-        raise GroupMismatch(
+        raise errors.GroupMismatch(
             f"{' and '.join(group.owners)} have no computing parties for their shares. Name a server as third, or take "
             "method = 'encrypted' or 'intermediate', which need none."
         )
@@ -487,7 +482,7 @@ def gamma_advice(attempt: Callable[[int], object], *, least: int, requested: int
     def fits(gamma: int) -> bool:
         try:
             attempt(gamma)
-        except PlanError:
+        except errors.PlanError:
             return False
         return True
 
@@ -510,7 +505,7 @@ def check_memory(columns: int, *, what: str = "a moment matrix") -> None:
         limit = "a machine that takes part has less"
     else:
         return
-    raise TooMuchMemory(
+    raise errors.TooMuchMemory(
         f"the declared columns make {what} of {columns} columns, which takes {need / 2**30:.0f} GiB of memory at every "
         f"party; {limit}. Declare fewer of them, or map them to fewer features."
     )

@@ -18,26 +18,10 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.ledger import LedgerLine
 from colonnade.numbers.field import Field
+from colonnade.privacy import observers
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import View, account, epsilon_text
-from colonnade.privacy.observers import (
-    REPLACE,
-    SERVER_NAME,
-    ZERO_OUT,
-    Colluding,
-    OthersPart,
-    PartyView,
-    Reader,
-    Server,
-)
-from colonnade.protocols.assumptions import (
-    Verify,
-    coalition_assumption,
-    known_to_party,
-    party_assumption,
-    reader_assumption,
-    server_assumption,
-)
+from colonnade.protocols import assumptions
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Group
 
@@ -135,7 +119,7 @@ class SharedPlan(Plan):
 
     published = True
     noise_in_parts = True
-    verify: Verify = "none"
+    verify: assumptions.Verify = "none"
     """What is checked of what owners deal."""
 
     @property
@@ -149,14 +133,14 @@ class SharedPlan(Plan):
     @property
     def noise_from(self) -> tuple[str, ...]:
         """The server, where it deals a part of the noise."""
-        return (SERVER_NAME,) if self.group.server_deals else ()
+        return (observers.SERVER_NAME,) if self.group.server_deals else ()
 
     @property
     def further(self) -> str:
         return ""
 
     @property
-    def party_verify(self) -> Verify:
+    def party_verify(self) -> assumptions.Verify:
         """What parties' sentences may say of checks: none where nothing is stated with one more part missing."""
         return self.verify
 
@@ -201,18 +185,18 @@ class SharedPlan(Plan):
         if_disclosed = ""
         if group.tolerated <= self.server_adds:
             if_disclosed = self.stated(partial(self.zeroed, group.tolerated + 1))
-        to_server = server_assumption(group, if_disclosed, self.verify, deals=self.server_adds)
+        to_server = assumptions.server_assumption(group, if_disclosed, self.verify, deals=self.server_adds)
         views = [
-            View(Server(), ZERO_OUT, disclosed, to_server + self.further),
+            View(observers.Server(), observers.ZERO_OUT, disclosed, to_server + self.further),
             View(
-                Reader(),
-                ZERO_OUT,
+                observers.Reader(),
+                observers.ZERO_OUT,
                 disclosed,
-                reader_assumption(group, if_disclosed, self.verify) + self.further,
+                assumptions.reader_assumption(group, if_disclosed, self.verify) + self.further,
             ),
         ]
         verify = self.party_verify
-        known = known_to_party(group, verify)
+        known = assumptions.known_to_party(group, verify)
         for owner in group.owners:
             # It knows its own part, and those of t − 1 confederates.
             event, silent = self.others_replaced(owner, known), None
@@ -220,7 +204,12 @@ class SharedPlan(Plan):
                 # Of two owners each relies on the server's part: with more, one part more is left out already.
                 silent = self.stated(partial(self.others_replaced, owner, known + 1))
             views.append(
-                View(PartyView(owner), OthersPart(owner), event, party_assumption(group, verify, silent))
+                View(
+                    observers.PartyView(owner),
+                    observers.OthersPart(owner),
+                    event,
+                    assumptions.party_assumption(group, verify, silent),
+                )
             )
         return (*views, *self._colluding())
 
@@ -254,11 +243,15 @@ class SharedPlan(Plan):
         if not self.views:
             return ()
         # The server is no reader where it knows a part of the noise.
-        looking = (Reader().name, Server().name) if self.group.server_deals else (Reader().name,)
+        looking = (
+            (observers.Reader().name, observers.Server().name)
+            if self.group.server_deals
+            else (observers.Reader().name,)
+        )
         replaced = self.replaced
         return (
             *super().lines_for(party),
-            *(LedgerLine(observer, REPLACE.name, replaced) for observer in looking),
+            *(LedgerLine(observer, observers.REPLACE.name, replaced) for observer in looking),
         )
 
     def _colluding(self) -> tuple[View, ...]:
@@ -270,7 +263,14 @@ class SharedPlan(Plan):
         for size, event in self._pooled():
             with suppress(PrivacyError):
                 account(event, self.delta)
-                views.append(View(Colluding(size), OthersPart(), event, coalition_assumption(self.group)))
+                views.append(
+                    View(
+                        observers.Colluding(size),
+                        observers.OthersPart(),
+                        event,
+                        assumptions.coalition_assumption(self.group),
+                    )
+                )
         return tuple(views)
 
     def _pooled(self) -> Iterator[tuple[int, Event]]:
