@@ -55,7 +55,6 @@ _HELD: tuple[tuple[Callable[[pa.DataType], bool], Held], ...] = (
 
 
 def held(column: pa.Array) -> Held:
-    """What a column holds, by its type."""
     return next((kind for is_one, kind in _HELD if is_one(column.type)), "unread")
 
 
@@ -437,7 +436,6 @@ def refusal(party: str, name: str, message: str, *, kind: type[DataError] = Data
 
 
 def owned(party: str, name: str) -> str:
-    """A source and whose it is, if that is known."""
     return f"party {party!r}, {name}" if party else name
 
 

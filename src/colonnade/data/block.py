@@ -143,9 +143,6 @@ class Block:
         columns = {name: change(values) for name, values in self.columns.items()}
         return Block.of(columns, [change(values) for values in self.labels], rows)
 
-    def with_label(self, place: int) -> Block:
-        return Block(self.columns, self.labels[place], self.rows)
-
 
 def refuse_shape(values: object, where: str) -> None:
     """Raise unless it is a row of values in order: no table, no single value, nothing without an order or an end."""

@@ -45,7 +45,6 @@ def absence(path: Path, start: str) -> errors.DataError | None:
 
 
 def nearest_file(path: Path) -> str:
-    """A sentence naming the file in the same folder that was probably meant."""
     if path.is_symlink():
         return " It is a link to something that is not there."
     try:
@@ -290,7 +289,7 @@ def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str
             known = f"known are {', '.join(valid)}." if valid else "there are none here. Take it out."
             return f"unknown key {last!r}; {known}" + nearest_name(last, valid)
         case "union_tag_not_found":
-            tags = list(filter(None, map(_tag, _members(wanted))))
+            tags = [tag for member in _members(wanted) for tag in _tags(member)]
             return f"this field is missing. It is one of {', '.join(tags)}."
         case "union_tag_invalid":
             tag, tags = str(context["tag"]), re.findall(r"'([^']*)'", str(context["expected_tags"]))
@@ -327,7 +326,7 @@ def _walk(
     for piece in location:
         members = _members(here)
         models = [member for member in members if isinstance(member, type) and issubclass(member, BaseModel)]
-        tagged = [model for model in models if _tag(model) == piece]
+        tagged = [model for model in models if piece in _tags(model)]
         if _is_union(here) and tagged:
             here = tagged[0]
             continue
@@ -356,11 +355,10 @@ def _is_union(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
-def _tag(model: Any) -> str | None:
+def _tags(model: Any) -> tuple[str, ...]:
     described = isinstance(model, type) and issubclass(model, BaseModel)
     field = model.model_fields.get("kind") if described else None
-    choices = typing.get_args(field.annotation) if field else ()
-    return str(choices[0]) if choices else None
+    return typing.get_args(field.annotation) if field else ()
 
 
 def check_fields(form: Form, document: Document, *limits: tuple[str, bool, str]) -> None:

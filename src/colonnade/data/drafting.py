@@ -62,7 +62,9 @@ def suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]:
     for name, kind in kinds.items():
         low, high = ends.get(name, (0.0, 0.0))
         if kind == "numeric" and low < high:
-            low, high = outward(low, high)
+            # A little wider, with about two digits of what lies between them.
+            step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
+            low, high = math.floor(low / step) * step, math.ceil(high / step) * step
             made[name] = f"low = {low:.12g}\nhigh = {high:.12g}\n"
         elif kind == "date" and low < high:
             days = [_EPOCH + timedelta(days=day) for day in (math.floor(low), math.ceil(high))]
@@ -71,12 +73,6 @@ def suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]:
             ordered = sorted(levels[name], key=_in_order)
             made[name] = f"categories = {json.dumps(ordered, ensure_ascii=False)}\n"
     return made
-
-
-def outward(low: float, high: float) -> tuple[float, float]:
-    """Bounds a little wider, with about two digits of what lies between them."""
-    step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
-    return math.floor(low / step) * step, math.ceil(high / step) * step
 
 
 def _texts(values: Any) -> set[str]:

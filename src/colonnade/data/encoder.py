@@ -146,7 +146,6 @@ class Encoder:
         }
 
     def to_data(self) -> dict[str, object]:
-        """A public description from which `from_data` makes an equal encoder."""
         mapped = {} if self.map is None else {"map": self.map.to_data()}
         return {"mode": self.mode, "columns": [column.to_data() for column in self.columns], **mapped}
 

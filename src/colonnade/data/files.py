@@ -146,8 +146,6 @@ def _header(file: File, wanted: Sequence[str]) -> tuple[list[str], str]:
 
 
 class FileRelation:
-    """A file that DuckDB reads by itself."""
-
     _order = ""
     _engine: arrays.Engine
 

@@ -23,8 +23,6 @@ Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
 
 class SpeltForm(Form):
-    """Rules of spelling, wherever text is declared."""
-
     trim: bool = True
     case: declaring.Case = "exact"
     unicode: declaring.UnicodeForm = "exact"
@@ -34,8 +32,6 @@ class SpeltForm(Form):
 
 
 class _Missing(Form):
-    """What a missing value counts as."""
-
     value: Any = None
     own_category: bool = False
 

@@ -97,8 +97,6 @@ class Column(coding.Declared):
 
 
 class NumberKind(Column):
-    """A kind whose values are numbers between bounds."""
-
     missing: Any
     transform: declaring.Transform = "none"
 
@@ -118,7 +116,6 @@ class NumberKind(Column):
         """The number that a missing one counts as, if that is what is declared."""
 
     def shape(self, mode: coding.Mode) -> coding.NumberCode:
-        """How its numbers become features."""
         return coding.NumberCode(mode, missing=self.missing == "category")
 
     def coded(self, column: Any) -> coding.Coded:

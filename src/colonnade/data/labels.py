@@ -118,8 +118,6 @@ class ClassLabel(Label):
 
 @dataclass(frozen=True)
 class NumberLabel(Label):
-    """A kind of label that is a number between declared bounds."""
-
     column: str
     low: float
     high: float
@@ -238,27 +236,17 @@ class _Classes(SpeltForm):
         return ClassLabel(self.column, classes, self.spelling(), other=other)
 
 
-class _Real(Form):
-    kind: Literal["real"]
+class _Number(Form):
+    kind: Literal["real", "count"]
     column: str
     low: float
     high: float
 
     def label(self) -> Label:
-        return RealLabel(self.column, self.low, self.high)
+        return (RealLabel if self.kind == "real" else CountLabel)(self.column, self.low, self.high)
 
 
-class _Count(Form):
-    kind: Literal["count"]
-    column: str
-    low: float
-    high: float
-
-    def label(self) -> Label:
-        return CountLabel(self.column, self.low, self.high)
-
-
-LabelForm = Annotated[_Classes | _Real | _Count, Field(discriminator="kind")]
+LabelForm = Annotated[_Classes | _Number, Field(discriminator="kind")]
 
 
 class _OneLabel(Form):
@@ -376,7 +364,6 @@ class LabelBlocks:
 
     @classmethod
     def of(cls, labels: Sequence[Label]) -> LabelBlocks:
-        """The blocks of these labels, all of the same share of the norm."""
         return cls(tuple(LabelBlock(label, len(labels)) for label in labels) or (LabelBlock(None),))
 
     @property

@@ -30,8 +30,6 @@ _CASES: tuple[Callable[[str], str], ...] = (
 
 
 class LevelKind(Column):
-    """A kind whose values are one of its levels."""
-
     missing: Any
 
     @property
@@ -93,8 +91,6 @@ class LevelKind(Column):
 
 
 class TextKind(LevelKind):
-    """A kind whose levels are texts."""
-
     spelling: declaring.Spelling
     reads = "levels"
 

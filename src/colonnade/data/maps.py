@@ -38,8 +38,6 @@ _FAINT = 0.01
 
 
 class MapRule(ABC):
-    """What every kind of map says of itself."""
-
     __dataclass_fields__: ClassVar[dict[str, Any]]
     kind: ClassVar[str]
     name = ""

@@ -45,8 +45,6 @@ def _by_column(value: object) -> object:
 
 
 class _Declared(Form):
-    """Columns and label as a schema file declares them."""
-
     columns: dict[str, ColumnForm] = Field(default_factory=dict)
     label: LabelForm | None = None
     labels: Annotated[dict[str, LabelForm], BeforeValidator(_by_column)] = Field(default_factory=dict)
@@ -102,8 +100,6 @@ def _listed(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Declarations:
-    """What a schema and its public part have in common."""
-
     columns: tuple[Column, ...]
     label: Label | None
     map: FeatureMap | None
@@ -111,7 +107,6 @@ class _Declarations:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """All declared labels in order."""
         return (*(() if self.label is None else (self.label,)), *self.more_labels)
 
     def encoder(self, mode: Mode) -> Encoder:
@@ -274,7 +269,6 @@ class Schema(_Declarations):
         return cls(named, columns, label, form.id.spelling(), mapped, more)
 
     def to_data(self) -> dict[str, object]:
-        """Plain values from which `from_data` makes an equal schema."""
         rule = self.id_spelling.to_data()
         named = self.id if isinstance(self.id, str) else list(self.id)
         return {"id": {"column": named, **rule} if rule else named, **self._described()}

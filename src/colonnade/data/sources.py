@@ -44,8 +44,6 @@ class FileSource:
 
 @dataclass(frozen=True)
 class _DatabaseFile:
-    """A query on a database file."""
-
     sql: str
     path: Path
     combines_rows: tuple[str, ...] = ()
@@ -56,8 +54,6 @@ class _DatabaseFile:
 
 
 class DuckDBSource(_DatabaseFile):
-    """A query on a DuckDB file."""
-
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
         from colonnade.data.sql import DuckDBRelation
 
@@ -65,8 +61,6 @@ class DuckDBSource(_DatabaseFile):
 
 
 class SQLiteSource(_DatabaseFile):
-    """A query on a SQLite file."""
-
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
         from colonnade.data.sql import SQLiteRelation
 

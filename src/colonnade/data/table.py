@@ -383,13 +383,10 @@ class Table:
         return Table.of_rows(self.party, rows, schema, self.clipping)
 
     def public(self) -> PublicSchema:
-        """What peers may see of it: declarations, no values."""
         return self.schema.public(self.party)
 
 
 class ArrayRows:
-    """Rows in memory, already as declared."""
-
     def __init__(self, name: str, block: Block, ids: Sequence[str] | pa.Array) -> None:
         self.name = name
         self.count = block.rows
@@ -408,8 +405,6 @@ class ArrayRows:
 
 
 class OneLabel:
-    """Rows with one of their labels only."""
-
     def __init__(self, rows: Rows, place: int) -> None:
         self.name, self.count = rows.name, rows.count
         self._rows, self._place = rows, place
@@ -418,7 +413,10 @@ class OneLabel:
         return self._rows.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        return (block.with_label(self._place) for block in self._rows.blocks(size, log))
+        return (
+            Block(block.columns, block.labels[self._place], block.rows)
+            for block in self._rows.blocks(size, log)
+        )
 
 
 def _array_rows(

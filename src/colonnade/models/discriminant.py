@@ -297,7 +297,6 @@ def one_vs_rest_rule(
 
 
 def probabilities(scores: Array) -> Array:
-    """Class probabilities from `Discriminant` scores, one row a person."""
     if scores.shape[1] == 1:
         scores = np.column_stack([np.zeros(len(scores)), scores[:, 0]])
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -312,7 +311,6 @@ def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
 
 
 def faint_classes(moments: ClassMoments) -> tuple[int, ...]:
-    """The classes whose count does not stand out of its noise."""
     return tuple(np.flatnonzero(~(moments.counts > COUNT_DEVIATIONS * moments.count_noise)).tolist())
 
 
@@ -354,7 +352,6 @@ class Reading:
         return -(weights @ offsets) if self.answer == "components" else offsets
 
     def values(self, scores: Array) -> Array:
-        """What is said of people by such scores."""
         if self.answer == "probabilities":
             return probabilities(scores)
         return np.exp(scores) if self.link == "log" else scores

@@ -17,13 +17,11 @@ from colonnade.models.uncertainty import Uncertainty, Watch, noise_uncertainty
 Array = NDArray[np.float64]
 
 
-def covers_text(rate: float) -> str:
-    """What the intervals mean, and what they do not."""
-    return (
-        f"Intervals cover, {100 * rate:g} times in 100 on average over the columns, what the same rule with the same "
-        "floor would have found without the noise that protects people. They do not say how other people's rows "
-        "would have changed it (sampling error), and not what the floor damps."
-    )
+COVERS = (
+    "Intervals cover, {:g} times in 100 on average over the columns, what the same rule with the same floor would have "
+    "found without the noise that protects people. They do not say how other people's rows would have changed it "
+    "(sampling error), and not what the floor damps."
+)
 
 
 def learning_facts(
@@ -48,7 +46,7 @@ def learning_facts(
         widths = [[_finite(width) for width in row] for row in uncertainty.half_widths]
         added["intervals"] = {
             "rate": uncertainty.rate,
-            "covers": covers_text(uncertainty.rate),
+            "covers": COVERS.format(100 * uncertainty.rate),
             "coefficients": given.tolist(),
             "half_widths": widths,
         }

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import inspect
-import math
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.coding import code
+from colonnade.data.declaring import is_finite
 from colonnade.data.documents import shown
 from colonnade.errors import BadValues, DataError, InputError, RowsInFit, UnknownParameter
 from colonnade.models.discriminant import class_codes
 from colonnade.models.inputs import Rows
 
 
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        # A whole number of more digits than a float has room for.
-        return False
-
-
 def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> None:
     """Raise an `InputError` unless a parameter is a finite number from `least` up."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and _is_finite(value)
-    if not number or value < least or (strict and value == least):
+    if (
+        not is_finite(value.item() if isinstance(value, np.number) else value)
+        or value < least
+        or (strict and value == least)
+    ):
         raise InputError(
             f"{name} = {shown(value)} is not a finite number {'above' if strict else 'from'} {least:g}."
         )
@@ -154,7 +149,6 @@ INSTEAD = (
 
 
 def refuse_rows(given: object, takes: str) -> NoReturn:
-    """Say what `fit` takes instead."""
     raise RowsInFit(f"fit takes {takes}, not {type(given).__name__}. {INSTEAD}")
 
 
@@ -168,5 +162,4 @@ class NoRows:
     """What is no array of rows, and says so to whoever takes it for one, as a search over parameters would."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        """Refused: there are no rows to take out."""
         raise RowsInFit(f"a {type(self).__name__} is no array of rows. {INSTEAD}")

@@ -134,7 +134,6 @@ def declared_labels(source: object) -> tuple[Label, ...]:
 
 
 def _check_label(task: Task, name: str | None, labels: tuple[Label, ...]) -> None:
-    """Refuse a label that is not there, or is not of the task's kind."""
     label = labels[0] if name is None else label_named(name, labels)
     if label.task != task:
         others = [repr(one.column) for one in labels if one.task == task]
@@ -206,8 +205,6 @@ more accurate on each of them, at 87 and less on some and not on others. Credit 
 
 @dataclass(frozen=True)
 class RuleChoice:
-    """A rule by name, and the sentence that says why it was taken."""
-
     name: Name
     reason: str
 
@@ -225,7 +222,11 @@ def solve(
     names = release.label.classes
     rule = choose_rule(release, requested, plain=floor is None and ridge == 0.0 and unbias)
     if rule.name == "matched":
-        return rule, matched_discriminant(release, ridge=ridge)
+        model = release.table_model()
+        matched = matched_rule(model.margins, model.fit, ridge=ridge)
+        # On features as a release has them.
+        coefficients = matched.coefficients[None, :] * float(np.sqrt(release.attributes))
+        return rule, Discriminant(coefficients, np.array([matched.intercept]))
     several = one_vs_rest_rule if multiclass == "one-vs-rest" else multiclass_rule
     scores = (binary_rule if len(names) == 2 else several)(
         release.class_moments(), floor=floor, ridge=ridge, unbias=unbias, names=names
@@ -285,11 +286,3 @@ def strength_of(margins: Margins) -> float:
     difference = (margins.sums[1] - share * margins.sums.sum(axis=0)) / people
     noise = len(difference) * (margins.sum_noise / people) ** 2 * (share**2 + (1.0 - share) ** 2)
     return float(difference @ difference) / noise if noise else float("inf")
-
-
-def matched_discriminant(release: MomentRelease, *, ridge: float = 0.0) -> Discriminant:
-    """The matched rule on features as a release has them."""
-    model = release.table_model()
-    matched = matched_rule(model.margins, model.fit, ridge=ridge)
-    scale = float(np.sqrt(release.attributes))
-    return Discriminant(matched.coefficients[None, :] * scale, np.array([matched.intercept]))

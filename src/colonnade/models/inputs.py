@@ -112,7 +112,6 @@ class ReadsPeople:
 
     @property
     def columns(self) -> int:
-        """How many features a row has, the label not counted."""
         return sum(encoder.width for _, encoder in self.encoders)
 
     @property

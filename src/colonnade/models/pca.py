@@ -94,7 +94,9 @@ class PCA(Saved, Estimator):
             )
         degrees = max(scatter.count - 1.0, 1.0)
         directions = principal.directions[:kept]
-        self.components_ = directions * _signs(directions)[:, None]
+        # The largest entry of each direction is positive, so that equal releases look equal.
+        largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
+        self.components_ = directions * np.where(largest < 0, -1.0, 1.0)
         self.explained_variance_ = principal.squares[:kept] / degrees
         total = max(principal.total, float(principal.squares.sum()))
         self.explained_variance_ratio_ = principal.squares[:kept] / total if total > 0 else np.zeros(kept)
@@ -138,9 +140,3 @@ def _scatter(release: MomentRelease) -> Scatter:
     return Scatter(
         float(release.rows), np.zeros(release.columns), moments.gram, moments.noise, moments.border
     )
-
-
-def _signs(directions: Array) -> Array:
-    """Signs that make the largest entry of each direction positive, so that equal releases look equal."""
-    largest = np.argmax(np.abs(directions), axis=1)
-    return np.where(directions[np.arange(len(directions)), largest] < 0, -1.0, 1.0)

@@ -302,7 +302,6 @@ class MomentRelease(ReadsPeople, NoRows):
             raise ModelDamaged(f"{path} describes a release that cannot be: {error}") from None
 
     def _described(self) -> dict[str, object]:
-        """Everything but the matrix, as plain values."""
         return {
             "gamma": self.gamma,
             "rows": self.rows,
@@ -321,7 +320,6 @@ class MomentRelease(ReadsPeople, NoRows):
 
     @property
     def _edge(self) -> slice:
-        """Where the label that models are fitted to lies."""
         return slice(self.columns, self.columns + self.label.width)
 
     def _block(self, rows: slice, columns: slice) -> Array:

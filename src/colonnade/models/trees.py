@@ -55,7 +55,13 @@ class GradientBoostedTrees(Classifier):
         """Draw a table from a class-conditional release, and train on it."""
         refuse_labels(y)
         self._check(release)
-        lightgbm = _lightgbm()
+        try:
+            import lightgbm
+        except ImportError:
+            raise NotInstalled(
+                "boosted trees need the package lightgbm, which is not installed. Install the extra: pip install "
+                "'colonnade[trees]'."
+            ) from None
         begin(self, release)
         model = release.table_model()
         self.columns_ = model.margins.columns
@@ -104,7 +110,6 @@ class GradientBoostedTrees(Classifier):
         return self
 
     def predict_proba(self, X: Rows) -> Array:
-        """One probability per class, in the order of `classes_`."""
         second = 1.0 / (1.0 + np.exp(-self.decision_function(X)))
         return np.column_stack([1.0 - second, second])
 
@@ -151,17 +156,6 @@ class GradientBoostedTrees(Classifier):
         return f"The linear rule is expected to be as good: {'; '.join(reasons)}. Use LogisticRegression."
 
 
-def _lightgbm() -> Any:
-    try:
-        import lightgbm
-    except ImportError:
-        raise NotInstalled(
-            "boosted trees need the package lightgbm, which is not installed. Install the extra: pip install "
-            "'colonnade[trees]'."
-        ) from None
-    return lightgbm
-
-
 def _auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
     from sklearn.metrics import roc_auc_score
 
@@ -184,7 +178,6 @@ def _features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.int32]
 
 
 def _levels(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.int32]]:
-    """The level numbers of raw rows by column name."""
     table: Mapping[str, Any] | None = columns_by_name(rows)
     if table is None:
         raise DataError("trees read raw columns by name, and these rows have no names.")

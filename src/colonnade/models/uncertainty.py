@@ -174,7 +174,8 @@ def _estimate(
 ) -> Uncertainty | None:
     if watch is not None:
         watch.begin(release.columns)
-    faint = _faint(release)
+    several = release.label.one_hot and len(release.label.classes) > 2
+    faint = faint_classes(release.class_moments()) if several else ()
     coefficients = _against_others(rule.coefficients(release), faint)
     if draws is None:
         draws = int(min(MOST_DRAWS, max(FEWEST_DRAWS, 2_000_000_000 // release.columns**3)))
@@ -270,12 +271,6 @@ def _scatter(release: MomentRelease) -> Array:
     sums = moments.sums[clear]
     within = moments.gram - sums.T @ (sums / moments.counts[clear][:, None])
     return np.asarray((within + within.T) / 2.0)
-
-
-def _faint(release: MomentRelease) -> tuple[int, ...]:
-    if not release.label.one_hot or len(release.label.classes) == 2:
-        return ()
-    return faint_classes(release.class_moments())
 
 
 def _key(release: MomentRelease) -> bytes:

@@ -85,7 +85,6 @@ def canonical(data: Any) -> bytes:
 
 
 def digest(data: Any) -> str:
-    """SHA-256 of the canonical JSON text."""
     return hashlib.sha256(canonical(data)).hexdigest()
 
 

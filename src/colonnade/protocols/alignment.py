@@ -38,7 +38,6 @@ _GONE = {
 
 
 def check_alignment(how: object, place: str = "alignment") -> None:
-    """Return if there is such a way to align."""
     if isinstance(how, str) and how in _GONE:
         raise UnknownChoice(f"{place}: found {how!r}: {_GONE[how]}. {_INSTEAD}")
     choices = get_args(Alignment)
@@ -90,9 +89,9 @@ async def _align(party: Party, table: Table, how: Alignment, *, offered: bool) -
     if offered:
         await server_intersection.no_matching(party)
     common_rows = await intersect(party, Ids.of_table(table), padded=party.shown_ids)
-    if common_rows is None or not len(common_rows.rows):
+    if common_rows is None or not len(common_rows):
         raise _nobody(party)
-    common = table.take(common_rows.rows)
+    common = table.take(common_rows)
     agreed = await _compare(party, common)
     if agreed is None:
         raise PeopleDiffer(
@@ -106,17 +105,17 @@ async def _align_through_server(party: Party, table: Table) -> AlignedTable:
 
     Whatever is wrong ends here, at one step and in the same words: where it shows would tell the server something.
     """
-    named = await server_intersection.ask_through_server(party, Ids.of_table(table))
+    rows, sound = await server_intersection.ask_through_server(party, Ids.of_table(table))
     # Drawn in any case, so that a run that goes on draws alike.
     spoilt = party.randomness.bytes(_DIGEST)
-    common = table.take(named.rows) if len(named.rows) else None
+    common = table.take(rows) if len(rows) else None
     digest = _digest(party, "in order", Ids.of([]) if common is None else Ids.of_table(common))
     held = [
-        await _holds(party, peer, digest if named.sound else spoilt)
+        await _holds(party, peer, digest if sound else spoilt)
         for peer in party.group.owners
         if peer != party.name
     ]
-    if not (named.sound and all(held)):
+    if not (sound and all(held)):
         raise RemoteProtocolError(
             f"{party.name} at step 'people': the owners do not hold the same people after {party.group.server} matched "
             "them, so that it or one of the owners does not follow the protocol. Nothing was charged. Ask all what "
@@ -234,7 +233,7 @@ async def _compare(party: Party, table: Table, *, explain: bool = False) -> byte
 async def _all_hold(party: Party, digest: bytes) -> bool:
     """Whether every owner holds the same digest: the intersection of sets of one element each."""
     common = await intersect(party, Ids.of([digest.hex()]))
-    return common is not None and len(common.rows) == 1
+    return common is not None and len(common) == 1
 
 
 def _digest(party: Party, what: str, ids: Ids) -> bytes:

@@ -168,16 +168,8 @@ _PLACES = 1 << 16
 _DRAWS = 32
 
 
-@dataclass(frozen=True, eq=False)
-class Intersection:
-    """One owner's row numbers, in the order that all owners share, and the set sizes seen, padding included."""
-
-    rows: NDArray[np.int64]
-    sizes: Mapping[str, int]
-
-
-async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None) -> Intersection | None:
-    """This owner's rows that every owner has; None at nodes that own nothing. Peers see `padded`, not the size."""
+async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None) -> NDArray[np.int64] | None:
+    """The rows that every owner has, in one order; None at nodes that own nothing. Peers see `padded` as the size."""
     if not party.owns_columns or ids is None:
         return None
     if not party.run:
@@ -200,7 +192,7 @@ def shown_size(party: Party, ids: Ids, padded: int | None) -> int:
     return size
 
 
-async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str]) -> Intersection:
+async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str]) -> NDArray[np.int64]:
     # Each pair has randomness of its own, drawn before any of them begins: a run that goes on draws it alike.
     randomness = {peer: KeyedRandomness(party.randomness.bytes(_DRAWS)) for peer in others}
     # All at once: an owner that had to wait for the others' turns could time out.
@@ -210,34 +202,30 @@ async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str
     finally:
         for task in tasks:
             task.cancel()
-    sizes = {party.name: size} | {peer: theirs for peer, (theirs, _) in answers.items()}
-    common = np.flatnonzero(np.all([places >= 0 for _, places in answers.values()], axis=0))
+    common = np.flatnonzero(np.all([places >= 0 for places in answers.values()], axis=0))
     # A fresh order: that of the values compared would show how the active party's table was filled.
     common = common[shuffled(len(common), party.randomness)]
-    for peer, (_, places) in answers.items():
+    for peer, places in answers.items():
         await _tell_places(party, peer, places[common])
-    return Intersection(common, sizes)
+    return common
 
 
-async def _ask(
-    party: Party, ids: Ids, size: int, peer: str, randomness: Randomness
-) -> tuple[int, NDArray[np.int64]]:
+async def _ask(party: Party, ids: Ids, size: int, peer: str, randomness: Randomness) -> NDArray[np.int64]:
     theirs = (await sizes_with(party, [peer], size))[peer]
-    return theirs, await ask_over_curve(party, ids, size, theirs, peer=peer, randomness=randomness)
+    return await ask_over_curve(party, ids, size, theirs, peer=peer, randomness=randomness)
 
 
-async def _answer(party: Party, ids: Ids, size: int, hub: str) -> Intersection:
+async def _answer(party: Party, ids: Ids, size: int, hub: str) -> NDArray[np.int64]:
     randomness = KeyedRandomness(party.randomness.bytes(_DRAWS))
     theirs = (await sizes_with(party, [hub], size))[hub]
     answered = await answer_over_curve(party, ids, size, theirs, peer=hub, randomness=randomness)
     places = await _hear_places(party, hub, min(size, theirs))
     try:
-        rows = answered.rows(places)
+        return answered.rows(places)
     except ValueError as error:
         raise errors.RemoteProtocolError(
             f"{party.name} at step 'common places', from {hub}: {error}"
         ) from None
-    return Intersection(rows, {party.name: size, hub: theirs})
 
 
 async def sizes_with(party: Party, peers: Iterable[str], size: int) -> dict[str, int]:
@@ -310,21 +298,13 @@ def refusal(party: Party) -> Exception | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class Named:
-    """This owner's rows that the server named, in the common order; `sound` unless padding is named or a dummy not."""
-
-    rows: NDArray[np.int64]
-    sound: bool
-
-
 async def no_matching(party: Party) -> None:
     """Tell the server that there is nothing to match: the lists are equal, or are matched otherwise."""
     await tell(party, party.group.server, "matching", Message({"through": False}))
 
 
-async def ask_through_server(party: Party, ids: Ids) -> Named:
-    """Which of this owner's ids all owners have, as the server says."""
+async def ask_through_server(party: Party, ids: Ids) -> tuple[NDArray[np.int64], bool]:
+    """The rows that the server named, in the common order; False where padding is named or a dummy is not."""
     owners, server = party.group.owners, party.group.server
     size = shown_size(party, ids, party.shown_ids)
     shown = {party.name: size} | await sizes_with(party, owners, size)
@@ -344,7 +324,7 @@ async def ask_through_server(party: Party, ids: Ids) -> Named:
         bits = said.array("places", dtype="u1", shape=(-(-wide // 8),))
         named[part] = np.unpackbits(bits, count=wide)
         party.progress("align", count + part.stop, 2 * count)
-    return Named(*listed.rows(named))
+    return listed.rows(named)
 
 
 def _listed(party: Party, ids: Ids, count: int, key: bytes, padding: bytes) -> PseudonymList:

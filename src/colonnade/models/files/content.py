@@ -36,7 +36,6 @@ class ModelContent:
     party: str | None = None
 
     def save(self, path: Path) -> None:
-        """Write the file whole or not at all."""
         data = document.described(
             self.frame,
             self.privacy,
@@ -106,7 +105,6 @@ class ModelContent:
 
 
 def content_of(model: Any, *, method: str, run: str) -> dict[str, Any]:
-    """What a fitted model puts into its file."""
     if type(model).__name__ == "PCA":
         weights, offsets = model.components_, model.mean_
     else:

@@ -139,7 +139,6 @@ def described(
 
 
 def frame_in(data: Mapping[str, Any]) -> InputSpec:
-    """How the model of a document reads people."""
     return InputSpec(
         tuple((item["party"], Encoder.from_data(item["encoder"])) for item in data["encoders"]),
         LabelBlock.from_data(data["label"]),
@@ -158,7 +157,6 @@ def write_document(path: Path, data: dict[str, Any], *, own: bool = False) -> No
 
 
 def write_contents(path: Path, contents: bytes, *, own: bool) -> None:
-    """Write a file of a model in one step."""
     try:
         write_whole(path, contents, own=own)
     except OSError as error:

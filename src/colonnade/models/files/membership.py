@@ -67,17 +67,14 @@ class TrainingMembership:
     def of(
         cls, ids: Iterable[str], rules: IdRules, randomness: Randomness, *, dataset: str = "", run: str = ""
     ) -> TrainingMembership:
-        """The set of these ids, under a key of its own."""
         empty = cls(randomness.bytes(KEY_BYTES), np.zeros(0, dtype=np.uint64), rules, dataset)
         return empty.joined_by(ids, run=run)
 
     @classmethod
     def of_table(cls, table: Table, randomness: Randomness, *, run: str = "") -> TrainingMembership:
-        """The people of a table that was trained on."""
         return cls.of(table.ids(), IdRules.of(table.schema), randomness, run=run)
 
     def joined_by(self, ids: Iterable[str], *, run: str = "") -> TrainingMembership:
-        """The set with these ids too, which a run trained on."""
         more = keyed_digests(self.key, ids)
         runs = dict.fromkeys((*self.runs, run) if run else self.runs)
         return replace(self, digests=np.union1d(self.digests, more), runs=tuple(runs))

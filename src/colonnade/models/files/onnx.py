@@ -31,13 +31,19 @@ OPSET, OPSET_ML, IR_VERSION = 17, 3, 8
 
 def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
     """A fitted linear model, or its file, as an ONNX model; `encoded` takes one input, `InputSpec.features`."""
-    need_onnx()
-    from onnx import checker, helper
-
+    try:
+        from onnx import checker, helper
+    except ImportError:
+        raise NotInstalled(
+            "writing ONNX needs the package onnx, which is not installed. Install the extra: pip install "
+            "'colonnade[onnx]'."
+        ) from None
     whole = exportable(model)
     graph = Graph()
     features, multiple = feature_inputs(graph, whole.frame, encoded=encoded)
-    scores = _scores(graph, whole, features, multiple)
+    weights = graph.constant(np.ascontiguousarray(whole.weights.T) / multiple)
+    offsets = graph.constant(whole.reading.offsets(whole.weights, whole.offsets)[None, :])
+    scores = graph.add("Add", [graph.add("MatMul", [features, weights]), offsets])
     outputs = _answers(graph, whole, scores)
     name = f"colonnade {whole.kind}"
     made = helper.make_model(
@@ -54,7 +60,6 @@ def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
 
 
 def save_onnx(model: Any, path: Path, *, encoded: bool = False) -> None:
-    """Write a model as ONNX, whole or not at all."""
     content = onnx_model(model, encoded=encoded).SerializeToString()
     try:
         write_whole(path, content)
@@ -82,13 +87,6 @@ def metadata(model: ModelFile) -> dict[str, str]:
     }
 
 
-def _scores(graph: Graph, model: ModelFile, features: str, multiple: float) -> str:
-    offsets = model.reading.offsets(model.weights, model.offsets)
-    weights = graph.constant(np.ascontiguousarray(model.weights.T) / multiple)
-    product = graph.add("MatMul", [features, weights])
-    return graph.add("Add", [product, graph.constant(offsets[None, :])])
-
-
 def _answers(graph: Graph, model: ModelFile, scores: str) -> list[Any]:
     from onnx import TensorProto, helper
 
@@ -106,7 +104,10 @@ def _answers(graph: Graph, model: ModelFile, scores: str) -> list[Any]:
             if answer == "margin":
                 graph.add("Squeeze", [scores, graph.constant([1])], name="margin")
                 return [label, output("margin")]
-            _probabilities(graph, scores, width)
+            if width == 1:
+                zero = graph.add("Mul", [scores, graph.constant(0.0)])
+                scores = graph.add("Concat", [zero, scores], attributes={"axis": 1})
+            graph.add("Softmax", [scores], attributes={"axis": 1}, name="probabilities")
             return [label, output("probabilities", max(width, 2))]
         case "prediction":
             if model.reading.link == "log":
@@ -126,24 +127,6 @@ def _classes(graph: Graph, model: ModelFile, scores: str) -> None:
     total = graph.add("ReduceSum", [scores, graph.constant([1])], attributes={"keepdims": 0})
     empty = graph.constant(np.array("", dtype=object))
     graph.add("Where", [graph.add("IsNaN", [total]), empty, named], name="label")
-
-
-def _probabilities(graph: Graph, scores: str, width: int) -> None:
-    if width == 1:
-        zero = graph.add("Mul", [scores, graph.constant(0.0)])
-        scores = graph.add("Concat", [zero, scores], attributes={"axis": 1})
-    graph.add("Softmax", [scores], attributes={"axis": 1}, name="probabilities")
-
-
-def need_onnx() -> None:
-    """Raise a `NotInstalled` that names the extra, unless the package is installed."""
-    try:
-        import onnx  # noqa: F401
-    except ImportError:
-        raise NotInstalled(
-            "writing ONNX needs the package onnx, which is not installed. Install the extra: pip install "
-            "'colonnade[onnx]'."
-        ) from None
 
 
 def feature_inputs(graph: Graph, frame: InputSpec, *, encoded: bool) -> tuple[str, float]:

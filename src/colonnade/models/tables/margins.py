@@ -142,7 +142,6 @@ def is_levelled(unit: ReleaseUnit) -> bool:
 
 
 def description(margins: Margins) -> dict[str, Any]:
-    """Every figure, as plain values."""
     columns = [
         {**_column(margins, place), "variance_inflation": factor}
         for place, factor in enumerate(variance_inflation(margins))

@@ -63,13 +63,15 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> MatchedRu
     parts = [column.codes[codes] for column, codes in zip(margins.columns, levels, strict=True)]
     features = np.column_stack([*parts, np.ones(PEOPLE)]).astype(np.float32)
     target = np.append(margins.sums[1], count) / margins.people
-    penalty = penalty_of(margins) + ridge / margins.people
+    # λ: the noise of an entry of the mean features of a class, three times that with many columns.
+    noise = margins.sum_noise / margins.people
+    penalty = noise * (3.0 if len(margins.columns) >= MANY_COLUMNS else 1.0) + ridge / margins.people
     weight = np.full(len(target), penalty)
     weight[-1] = 0.0
     start = np.zeros(len(target))
     start[-1] = np.log(target[-1] / (1.0 - target[-1]))
     least = _minimum(features, start, target, weight)
-    stretch, intercept = _stretched(features, least, target, margins.sum_noise / margins.people)
+    stretch, intercept = _stretched(features, least, target, noise)
     return MatchedRule(stretch * least.weights[:-1], intercept, penalty, least.steps, stretch)
 
 
@@ -134,9 +136,3 @@ def _minimum(
         if float(np.abs(step).max()) <= 1e-10 * max(1.0, float(np.abs(weights).max())):
             return _Minimum(weights, bend, number)
     return _Minimum(weights, bend, _MOST_STEPS)
-
-
-def penalty_of(margins: Margins) -> float:
-    """λ: the noise of an entry of the mean features of a class; three times that with many columns."""
-    noise = margins.sum_noise / margins.people
-    return noise * (3.0 if len(margins.columns) >= MANY_COLUMNS else 1.0)

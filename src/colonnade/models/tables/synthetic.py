@@ -50,7 +50,6 @@ class SyntheticTable:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns in order, the label last."""
         return tuple(self.columns)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -183,7 +182,6 @@ def checked_target(path: Path) -> Path:
 
 
 def manifest_of(path: Path) -> Path:
-    """Where the manifest of a table lies."""
     return path.with_name(f"{path.stem}.manifest.json")
 
 
