@@ -128,7 +128,12 @@ def _header(file: File, wanted: Sequence[str]) -> tuple[list[str], str]:
     best: tuple[int, list[str], str] = (-1, [], ",")
     line = _first_record(file)
     for delimiter in _DELIMITERS:
-        names = [name.strip() for name in _split(file, line, delimiter)]
+        split = None
+        with suppress(csv.Error):
+            split = next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter), [])
+        if split is None:
+            raise file.wrong("its header cannot be read.")
+        names = [name.strip() for name in split]
         known = sum(name in names for name in wanted) if wanted else len(names)
         if known > best[0]:
             best = (known, names, delimiter)
@@ -238,14 +243,6 @@ def _first_record(file: File) -> str:
         why = error.strerror if isinstance(error, OSError) else None
         wrong = file.wrong(f"it cannot be read ({why})." if why else _NOT_PACKED)
     # The error that was caught holds a piece of the file.
-    raise wrong
-
-
-def _split(file: File, record: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter), [])
-    except csv.Error:
-        wrong = file.wrong("its header cannot be read.")
     raise wrong
 
 

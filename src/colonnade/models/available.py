@@ -56,9 +56,6 @@ class Ranking:
             )
         return tuple(ranked.column for ranked in self.columns[:count])
 
-    def to_data(self) -> list[dict[str, object]]:
-        return [{**vars(ranked), "stands_out": ranked.stands_out} for ranked in self.columns]
-
     def __str__(self) -> str:
         name = max(len("column"), *(len(ranked.column) for ranked in self.columns))
         owner = max(len("owner"), *(len(ranked.owner) for ranked in self.columns))
@@ -175,10 +172,6 @@ class RidgePath:
     def coefficients(self) -> Array:
         return np.array([np.atleast_2d(model.coef_) for model in self.models])
 
-    @property
-    def intercepts(self) -> Array:
-        return np.array([np.atleast_1d(model.intercept_) for model in self.models])
-
     def __str__(self) -> str:
         lines = ["ridge       length of the coefficients"]
         for ridge, coefficients in zip(self.ridges, self.coefficients, strict=True):
@@ -232,9 +225,6 @@ class Offers:
 
     release: str
     offers: tuple[Offer, ...]
-
-    def to_data(self) -> list[dict[str, object]]:
-        return [vars(offer).copy() for offer in self.offers]
 
     def __str__(self) -> str:
         model = max(len(offer.model) for offer in self.offers)

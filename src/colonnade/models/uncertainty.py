@@ -125,10 +125,6 @@ class Uncertainty:
     rate: float = RATE
 
     @property
-    def draws(self) -> int:
-        return int(self.errors.shape[1])
-
-    @property
     def half_widths(self) -> Array:
         """Half the length of the interval around every coefficient; infinite where nothing is claimed."""
         return self.half_widths_of(np.eye(self.coefficients.shape[1]))
@@ -137,7 +133,8 @@ class Uncertainty:
         """Half the length of the interval around `combinations @ coefficients`: row, combination."""
         ordered = np.sort(np.abs(self.errors @ combinations.T), axis=1)
         # A new error is below the k-th of B like ones with probability k/(B + 1), whatever their law.
-        place = min(math.ceil(self.rate * (self.draws + 1)), self.draws) - 1
+        draws = self.errors.shape[1]
+        place = min(math.ceil(self.rate * (draws + 1)), draws) - 1
         widths = MARGIN * ordered[:, place].max(axis=0)
         widths[list(self.unknown)] = np.inf
         return np.asarray(widths)

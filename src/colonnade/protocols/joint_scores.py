@@ -225,20 +225,18 @@ async def scores_session(
         step="scores",
     )
     await confirm(party, "")
-    return Scored(plan, party.run, party.seeded, aligned, None if total is None else _read(plan, total))
+    sums, parties = None, len(party.group.owners)
+    if total is not None and plan.noise is not None:
+        sums = plan.noise.estimate(total, parties=parties)
+    elif total is not None:
+        sums = (total.astype(np.float64) - parties * GRID) * (plan.spec.bound / GRID)
+    return Scored(plan, party.run, party.seeded, aligned, sums)
 
 
 def _counts(party: Party, plan: ScoresPlan, terms: Array) -> NDArray[np.int64]:
     if plan.noise is not None:
         return plan.noise.draw(terms, party.randomness)
     return np.rint(terms * (GRID / plan.spec.bound)).astype(np.int64) + GRID
-
-
-def _read(plan: ScoresPlan, total: NDArray[np.uint64]) -> Array:
-    parties = len(plan.group.owners)
-    if plan.noise is not None:
-        return plan.noise.estimate(total, parties=parties)
-    return (total.astype(np.float64) - parties * GRID) * (plan.spec.bound / GRID)
 
 
 def _checked(party: Party, plan: ScoresPlan, terms: Array) -> Array:

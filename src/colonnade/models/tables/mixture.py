@@ -187,12 +187,8 @@ class _State:
         return np.asarray(weighted - probable * self._spread(np.add.reduceat(weighted, self._starts, axis=1)))
 
     def _spread(self, by_block: Floats) -> Floats:
-        widths = np.diff(np.append(self._starts, self.logits_width))
+        widths = np.diff(np.append(self._starts, self._levels + len(self._shares)))
         return np.repeat(by_block, widths, axis=1)
-
-    @property
-    def logits_width(self) -> int:
-        return self._levels + len(self._shares)
 
 
 def _between(widths: list[int]) -> Floats:
