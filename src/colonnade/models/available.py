@@ -221,8 +221,6 @@ class Offer:
 
 @dataclass(frozen=True)
 class Offers:
-    """A list of models, readable when printed."""
-
     release: str
     offers: tuple[Offer, ...]
 

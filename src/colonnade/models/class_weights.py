@@ -51,7 +51,6 @@ def check_options(options: Form, document: Document, *, task: str, held_out: flo
 
 
 def check_weight(requested: object) -> None:
-    """Refuse what is no class weight."""
     if requested is None or requested == BALANCED:
         return
     if not isinstance(requested, Mapping):
@@ -110,7 +109,6 @@ def weighed(intercepts: Array, weights: Mapping[str, float]) -> Array:
 
 
 def weights_text(weights: Mapping[str, float], *, counted: bool) -> str:
-    """What class weights were taken, and what that means for probabilities."""
     said = ", ".join(f"{name} {weight:.3g}" for name, weight in weights.items())
     whence = ", from noisy counts of the people trained on" if counted else ""
     return f"Class weights: {said}{whence}. Probabilities are those of people weighed so, not of people as they are."

@@ -52,11 +52,6 @@ class ScoreLaw:
         chances = expit(_PLACES) * expit(-_PLACES)
         return np.asarray(chances / chances.sum())
 
-    def cross_entropy(self, line: LogOdds) -> float:
-        """The mean of −ln p of the class that is true, where classes occur with the line's share."""
-        first, second = log_expit(-line.at(self.first)), log_expit(line.at(self.second))
-        return float(self.weights @ (-(1.0 - line.share) * first - line.share * second))
-
 
 def normal_law(share: float, explained: float) -> ScoreLaw:
     """Two normal classes with one variance: means R² apart, variance R²(1 − R²)π(1 − π) in each."""

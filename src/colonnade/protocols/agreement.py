@@ -131,7 +131,6 @@ async def meet(party: Party, spoken: tuple[int, int] = SPOKEN) -> None:
 
 
 def common_wire(said: Mapping[str, Message]) -> int:
-    """The newest wire version that everybody speaks."""
     spoken = {}
     for name, message in said.items():
         match message.fields.get("wire"):
@@ -311,8 +310,6 @@ class PartSpec:
 
 @dataclass(frozen=True, eq=False)
 class PartAccountant(AskingAccountant):
-    """An accountant with which every charge is about one part of the data set."""
-
     part: Part
 
     def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Any:

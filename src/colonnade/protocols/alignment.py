@@ -187,7 +187,6 @@ async def _swapped(party: Party, peer: str, step: str, point: bytes) -> bytes:
 async def alignment_session(
     party: Party, table: Table | None, how: Alignment, in_shares: bool = False
 ) -> AlignedTable | None:
-    """Meet, and find the common people, and nothing else."""
     await meet(party)
     await agree(party, "job", {"program": "alignment", "how": how})
     if table is not None:

@@ -138,7 +138,6 @@ class EvaluationPlan(SharedPlan):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The owners without the label."""
         return tuple(owner for owner in self.group.owners if owner != self.holder)
 
     @property
@@ -182,7 +181,6 @@ class EvaluationPlan(SharedPlan):
         return int(self.gamma ** len(self.group.owners))
 
     def extent_of(self, owner: str, score: int = 0) -> float:
-        """The bound on one owner's part of a score."""
         return self.reaches[score][self.group.owners.index(owner)]
 
     def of_head(self, head: int, coefficients: NDArray[Any]) -> NDArray[Any]:
@@ -430,7 +428,6 @@ async def evaluation_session(
 async def open_sums(
     party: Party, aligned: AlignedTable | None, terms: Array | None, plan: EvaluationPlan
 ) -> Integers | None:
-    """The noisy sums at the server, None elsewhere."""
     group, t = party.group, party.group.threshold
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
@@ -494,7 +491,6 @@ def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: Eval
 
 
 def _weights(labels: NDArray[Any] | None, plan: EvaluationPlan, head: Head) -> list[Array | float]:
-    """How much of each person is in every sum of a head."""
     if labels is None or head.kind == "whole":
         return [1.0]
     if head.kind == "classes":

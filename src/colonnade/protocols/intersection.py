@@ -74,7 +74,6 @@ class Ids:
 
 
 def refuse(party: str, empty: int, repeated: int) -> None:
-    """Raise a `BadIds` that counts them, if there are any."""
     if empty or repeated:
         raise errors.BadIds(
             f"party {party!r}: {empty} ids are empty and {repeated} are repeated. Every row needs an id of its own; "

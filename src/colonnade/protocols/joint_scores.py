@@ -60,7 +60,6 @@ class ScoresSpec(Spec):
     takes_labels = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
-        """The plan of one round of scores; parties in one process share the work."""
         if self.receiver not in group.owners:
             raise PlanError(
                 f"{self.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
@@ -164,7 +163,6 @@ class ScoresPlan(Plan):
 
     @property
     def exact(self) -> int:
-        """Of how many people the scores are exact."""
         return self.rows if self.noise is None else 0
 
     @property

@@ -85,7 +85,6 @@ async def hear_key(party: Party, peer: str, keys: PaillierKeys) -> paillier.Publ
 
 
 def ciphertext_message(ciphertexts: paillier.Ciphertexts) -> Message:
-    """Ciphertexts as one array of bytes, a row each."""
     width = ciphertexts.key.ciphertext_bytes
     numbers = np.frombuffer(ciphertexts.to_bytes(), dtype=np.uint8).reshape(-1, width)
     return Message(arrays={"ciphertexts": numbers})

@@ -68,7 +68,6 @@ class Spec(ABC):
         return _planned(self, group, schemas, rows)
 
     def to_data(self) -> dict[str, Any]:
-        """As plain values, for the parties to compare."""
         return {
             "method": self.method,
             **{item.name: _plain(getattr(self, item.name)) for item in fields(self)},
@@ -153,7 +152,6 @@ class TrainingSpec(Spec):
 
 
 def options_of(spec: TrainingSpec, form: type[OptionsT]) -> OptionsT:
-    """The options of a method, which other methods' are not."""
     if not isinstance(spec.options, form):
         raise TypeError(f"this method takes {form.__name__}, not {type(spec.options).__name__}")
     return spec.options
@@ -174,7 +172,6 @@ def refuse_paper_plan(calibration: str) -> None:
 
 
 def check_one_label(schemas: Iterable[PublicSchema], what: str, instead: str = _INSTEAD) -> None:
-    """Refuse several labels where one is learnt."""
     for schema in schemas:
         if schema.more_labels:
             names = ", ".join(label.column for label in schema.labels)
@@ -260,7 +257,6 @@ class Plan(ABC):
 
     @property
     def share_holders(self) -> tuple[str, ...]:
-        """Who keeps secret shares."""
         return ()
 
     @property

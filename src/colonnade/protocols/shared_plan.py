@@ -132,7 +132,6 @@ class SharedPlan(Plan):
 
     @property
     def noise_from(self) -> tuple[str, ...]:
-        """The server, where it deals a part of the noise."""
         return (observers.SERVER_NAME,) if self.group.server_deals else ()
 
     @property

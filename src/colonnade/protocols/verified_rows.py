@@ -55,7 +55,6 @@ class Checking:
 
     @property
     def checked(self) -> list[str]:
-        """Whom this party checks, in the order of dealers."""
         return [dealer for dealer, pair in self.verifiers.items() if self.party.name in pair]
 
     def points(self, dealer: str) -> tuple[int, int]:
@@ -71,7 +70,6 @@ class Checking:
         return derived(key, self.party.run, self.step, dealer, *labels)
 
     async def nonce(self, peer: str, what: str, dealer: str | None = None) -> bytes:
-        """The seed or nonce that a peer sends at a step."""
         said = await hear(self.party, peer, self.label(what, dealer))
         value = said.fields.get("nonce")
         if type(value) is not bytes or len(value) != NONCE:
@@ -190,8 +188,6 @@ Claims = Mapping[str, tuple[RowClaim, ...]]
 
 
 class RowCheck:
-    """One party's part in the checks of one block, in the order of the box."""
-
     def __init__(self, party: Party, rows: int, claims: Claims, step: str) -> None:
         self.party = party
         self.checking = Checking.of(party, step, claims)
