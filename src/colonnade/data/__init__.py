@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,9 +39,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """A name on its first use (PEP 562)."""
+    """A name on its first use (PEP 562); all of them are then there."""
     if name not in __all__:
         raise AttributeError(f"module 'colonnade.data' has no attribute {name!r}")
-    modules = ("declaring", "block", "kinds", "levels", "labels", "encoder", "schema", "table")
-    loaded = (vars(import_module(f"colonnade.data.{module}")) for module in modules)
-    return next(names[name] for names in loaded if name in names)
+    global AlignedTable, Block, ClippingLog, Encoder, LabelBlock, Quantizer, Spelling, Table
+    global BinaryColumn, BinnedColumn, CategoricalColumn, Column, DateColumn, NumericColumn
+    global ClassLabel, CountLabel, Label, PublicSchema, RealLabel, Schema
+    from colonnade.data.block import Block, ClippingLog
+    from colonnade.data.declaring import Spelling
+    from colonnade.data.encoder import Encoder, Quantizer
+    from colonnade.data.kinds import Column, DateColumn, NumericColumn
+    from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
+    from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
+    from colonnade.data.schema import PublicSchema, Schema
+    from colonnade.data.table import AlignedTable, Table
+
+    value: object = globals()[name]
+    return value
