@@ -215,7 +215,6 @@ def test_the_best_columns_can_be_selected_and_asked_for_by_number() -> None:
         ranking.best(6)
     with pytest.raises(DataError, match="no label that its columns could tell"):
         rank_columns(PEOPLE.release("none"))
-    assert ranking.to_data()[0]["column"] == "age"
     assert str(ranking).splitlines()[0].split() == ["column", "owner", "adds", "by", "chance"]
 
 
@@ -228,10 +227,10 @@ def test_without_noise_a_path_is_scikit_learns_ridge_at_every_ridge() -> None:
     ridges = (30.0, 0.5, 4.0)
     path = ridge_path(release, ridges)
     assert path.ridges == (0.5, 4.0, 30.0)
-    for ridge, coefficients, intercept in zip(path.ridges, path.coefficients, path.intercepts, strict=True):
+    for ridge, model in zip(path.ridges, path.models, strict=True):
         central = Ridge(alpha=ridge).fit(x, PEOPLE.spent)
-        assert_allclose(coefficients[0], central.coef_, rtol=2e-3, atol=0.02)
-        assert_allclose(intercept[0], central.intercept_, rtol=2e-3)
+        assert_allclose(model.coef_, central.coef_, rtol=2e-3, atol=0.02)
+        assert_allclose(model.intercept_, central.intercept_, rtol=2e-3)
 
 
 @pytest.mark.parametrize("kind", ["two", "three", "real", "count"])
@@ -278,4 +277,3 @@ def test_the_list_of_models_says_what_can_be_had_and_why_not(kind: str, missing:
     assert all(offer.remark for offer in offers.offers)
     text = str(offers)
     assert text.startswith("From MomentRelease(")
-    assert [entry["model"] for entry in offers.to_data()] == [offer.model for offer in offers.offers]

@@ -38,7 +38,7 @@ from colonnade.methods.moments.protocol import checked_release
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import agree, charge_first, meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.intersection import MOST_IDS, Ids, Intersection, intersect
+from colonnade.protocols.intersection import MOST_IDS, Ids, intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.paillier import (
     PaillierKeysForTests,
@@ -179,7 +179,7 @@ async def secure_sums(party: Party, _: object) -> Any:
     )
 
 
-async def intersection(party: Party, _: Any) -> Intersection | None:
+async def intersection(party: Party, _: Any) -> Any:
     party.run = "fixed"
     return await intersect(party, IDS.get(party.name))
 

@@ -1,7 +1,4 @@
-"""From an organisation's own files to integers with declared bounds.
-
-The names are loaded when one of them is first used: whoever reads a party's file needs no engine for tables.
-"""
+"""From an organisation's own files to integers with declared bounds; names are loaded when one is first used."""
 
 from __future__ import annotations
 

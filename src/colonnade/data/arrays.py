@@ -55,7 +55,6 @@ _HELD: tuple[tuple[Callable[[pa.DataType], bool], Held], ...] = (
 
 
 def held(column: pa.Array) -> Held:
-    """What a column holds, by its type."""
     return next((kind for is_one, kind in _HELD if is_one(column.type)), "unread")
 
 
@@ -358,10 +357,7 @@ class Relation(Protocol):
     def batches(
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows in order, exactly `size` rows a batch but for the last.
-
-        Numbers in `floats` come as float64, or as text where the source has them as text.
-        """
+        """All rows in order, `size` a batch but for the last; `floats` as float64, unless the source has text."""
         ...
 
     def count(self) -> int: ...
@@ -372,10 +368,7 @@ class Relation(Protocol):
 
 
 class Engine:
-    """A DuckDB of a source's own: nothing it keeps in memory outlives the source or is shared.
-
-    With a database it is confined to that file, for reading.
-    """
+    """A DuckDB of a source's own, shared with none; with a database it is confined to that file, for reading."""
 
     def __init__(self, database: Path | None = None) -> None:
         self._path = database
@@ -443,7 +436,6 @@ def refusal(party: str, name: str, message: str, *, kind: type[DataError] = Data
 
 
 def owned(party: str, name: str) -> str:
-    """A source and whose it is, if that is known."""
     return f"party {party!r}, {name}" if party else name
 
 

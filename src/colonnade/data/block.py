@@ -24,11 +24,7 @@ _DIGITS = 5e-4
 
 @dataclass
 class ClippingLog:
-    """How many values of each column lay outside their declared bounds and were clipped.
-
-    The counts depend on the data. They are for the party that holds it: nothing here turns into a message.
-    `counts` is of the last complete reading of the table, so reading twice does not count twice.
-    """
+    """How many values lay outside their bounds and were clipped, in the last whole reading: for the party alone."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     rows: int = 0
@@ -65,10 +61,7 @@ class ClippingLog:
 
 
 class Spreads:
-    """Mean and deviation of columns with symmetric bounds, to notice those that were standardised by their own mean.
-
-    Values count as they come, before any is clipped.
-    """
+    """Mean and deviation of columns with symmetric bounds, as they come: some were standardised by their mean."""
 
     def __init__(self, declared: Mapping[str, Declared]) -> None:
         bounds = {name: one.bounds for name, one in declared.items() if one.centred and one.bounds}
@@ -97,12 +90,8 @@ class Spreads:
 def clamp_columns(rows: NDArray[np.int64], norm_squared: int) -> None:
     """Shorten, in place, every column vector of an integer matrix whose squared norm is above the bound.
 
-    Guarantee: afterwards each column v of `rows` has ‖v‖² ≤ norm_squared, decided in exact integer
-    arithmetic; columns within the bound do not change, and no entry changes its sign or grows.
-
-    A record is a column here (feature-major), the layout in which records are quantised. A vector over the
-    bound is scaled down and truncated toward zero; a scale too large by any rounding error of floats is
-    caught by the last comparison, which sets the vector to zero.
+    Guarantee: afterwards each column v of `rows` has ‖v‖² ≤ norm_squared, decided in exact integer arithmetic; columns
+    within the bound do not change, and no entry changes its sign or grows. A record is a column here.
     """
     if rows.size == 0:
         return
@@ -129,10 +118,7 @@ def _norms(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows in order: float64 for numbers, clipped to their bounds; int32 level numbers for the rest.
-
-    `label` holds class numbers or real values, or nothing; `more_labels` those of the labels after the first.
-    """
+    """Rows in order: float64 within bounds, or int32 numbers of levels; `label` is the first one, if there is one."""
 
     columns: Mapping[str, NDArray[Any]]
     label: NDArray[Any] | None
@@ -156,9 +142,6 @@ class Block:
         """The block with every array of it changed alike, so many rows of it then."""
         columns = {name: change(values) for name, values in self.columns.items()}
         return Block.of(columns, [change(values) for values in self.labels], rows)
-
-    def with_label(self, place: int) -> Block:
-        return Block(self.columns, self.labels[place], self.rows)
 
 
 def refuse_shape(values: object, where: str) -> None:

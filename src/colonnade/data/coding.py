@@ -26,10 +26,9 @@ Mode = Literal["circle", "linear"]
 
 
 def simplex(vertices: int) -> Array:
-    """The vertices of a regular simplex around the origin, one row each, norm 1, in k − 1 dimensions.
+    """The vertices of a regular simplex, one row each, norm 1, in k − 1 dimensions: inner products are −1/(k − 1).
 
-    Row i and row j have inner product −1/(k − 1). Axis a is positive at vertex a + 1, negative at the
-    vertices before it and 0 at those after it (Helmert's contrasts), so axes can be read.
+    Axis a is positive at vertex a + 1, negative before it and 0 after it (Helmert's contrasts), so axes can be read.
     """
     if vertices < 2:
         raise ValueError(f"a simplex needs two vertices or more, not {vertices}")
@@ -42,10 +41,9 @@ def simplex(vertices: int) -> Array:
 
 
 def thermometer(levels: int, *, missing: bool = False) -> Array:
-    """The codes of ordered levels, one row each, norm 1, in k − 1 dimensions: which edges a level has passed.
+    """The codes of ordered levels, one row each, norm 1, in k − 1 dimensions: ±1/√(k − 1) by which edges are passed.
 
-    Entry a is +1/√(k − 1) from level a + 1 up and −1/√(k − 1) before it. `missing` adds one level that is on neither
-    side of any edge and has an axis of its own: 1 there, where the k ordered levels have −1/√k beside their ±1/√k.
+    `missing` adds a level on neither side of any edge: 1 on an axis of its own, where the k others have −1/√k.
     """
     if levels < 2:
         raise ValueError(f"ordered levels are two or more, not {levels}")
@@ -203,10 +201,7 @@ _GROUPED = re.compile(r"[-+]?\d{1,3}([ ,.'’\u00a0\u202f]\d{3})+([.,]\d+)?|[-+]
 
 @dataclass(frozen=True)
 class Coded:
-    """One column as declared: float64 within bounds, or int32 numbers of levels.
-
-    NaN is a missing number in a column that has a feature for them.
-    """
+    """One column as declared: float64 within bounds, NaN for missing ones that have a feature, or int32 levels."""
 
     values: NDArray[Any]
     clipped: int = 0

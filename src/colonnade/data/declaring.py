@@ -22,21 +22,15 @@ _CASES = {"lower": str.lower, "upper": str.upper, "fold": str.casefold}
 
 
 def text_of(value: object) -> str:
-    """The one spelling under which a category, a class or an id is compared, if no other rule is declared.
-
-    Text without the blanks around it; integers in decimal; true and false; floats as Python writes them.
-    Nothing else is folded: "012" is not "12", and "F" is not "f". "12.0" is not "12" in an id; in a column it is the
-    category 12 if there is one.
-    """
+    """The spelling under which categories, classes and ids are compared, if no rule is declared: "012" is not "12"."""
     return plain_text(value).strip()
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """A declared rule for text: what makes two spellings the same category or the same person.
+    """A declared rule for text: what makes two spellings the same category or the same person, at every party alike.
 
-    Every party that is to find the same people must declare the same rule. Unicode comes before case and once
-    more after it, because folding can undo a normal form; so spelling twice changes nothing more.
+    Unicode comes before case and once more after it, because folding can undo a normal form: spelling is idempotent.
     """
 
     trim: bool = True

@@ -1,7 +1,6 @@
 """TOML files whose mistakes can be pointed at: file, line, field, value found, nearest valid choice.
 
-What such a file says is written by a person and public to that person, so its values may be quoted; values
-from data files never are.
+A person wrote what such a file says, so its values may be quoted; values from data files never are.
 """
 
 from __future__ import annotations
@@ -21,45 +20,31 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from colonnade import errors
 from colonnade.data.declaring import nearest_name
-from colonnade.errors import (
-    DataError,
-    DataMissing,
-    DataUnreadable,
-    FileMissing,
-    FormError,
-    MissingKey,
-    NotTOML,
-    OutOfRange,
-    UnknownChoice,
-    UnknownKey,
-    WrongType,
-    path_of,
-)
 
 _MAX_SHOWN = 120
 
 
-def absence(path: Path, start: str) -> DataError | None:
+def absence(path: Path, start: str) -> errors.DataError | None:
     """Why there is no such file, for a message that begins with `start`; None if there is one."""
     try:
         path.stat()
     except FileNotFoundError:
-        return DataMissing(f"{start} does not exist.{nearest_file(path)}")
+        return errors.DataMissing(f"{start} does not exist.{nearest_file(path)}")
     except ValueError:
-        return DataMissing(f"{start} does not exist: no file has NUL in its name.")
+        return errors.DataMissing(f"{start} does not exist: no file has NUL in its name.")
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return DataMissing(f"{start} does not exist: it is a link that leads back to itself.")
+            return errors.DataMissing(f"{start} does not exist: it is a link that leads back to itself.")
         if error.errno == errno.ENAMETOOLONG:
             letters = f"the name has {len(str(path))} letters, longer than a path can be."
-            return DataMissing(f"{start[:_MAX_SHOWN]}…: {letters}")
-        return DataUnreadable(f"{start} cannot be read ({error.strerror}).")
+            return errors.DataMissing(f"{start[:_MAX_SHOWN]}…: {letters}")
+        return errors.DataUnreadable(f"{start} cannot be read ({error.strerror}).")
     return None
 
 
 def nearest_file(path: Path) -> str:
-    """A sentence naming the file in the same folder that was probably meant."""
     if path.is_symlink():
         return " It is a link to something that is not there."
     try:
@@ -98,13 +83,13 @@ _WORDS = {
     list: "a list",
     dict: "a table",
 }
-_KINDS: dict[str, type[FormError]] = {
-    "missing": MissingKey,
-    "union_tag_not_found": MissingKey,
-    "extra_forbidden": UnknownKey,
-    "literal_error": UnknownChoice,
-    "union_tag_invalid": UnknownChoice,
-    "finite_number": OutOfRange,
+_KINDS: dict[str, type[errors.FormError]] = {
+    "missing": errors.MissingKey,
+    "union_tag_not_found": errors.MissingKey,
+    "extra_forbidden": errors.UnknownKey,
+    "literal_error": errors.UnknownChoice,
+    "union_tag_invalid": errors.UnknownChoice,
+    "finite_number": errors.OutOfRange,
 }
 
 
@@ -137,49 +122,49 @@ class Document:
     @classmethod
     def parse(cls, text: str, name: str) -> Document:
         if not isinstance(text, str):
-            raise WrongType(f"{name}: a text was expected, and found {type(text).__name__}.")
+            raise errors.WrongType(f"{name}: a text was expected, and found {type(text).__name__}.")
         _check_size(len(text), name)
         for key in _LONG_KEY.finditer(text):
             if key[0].count(".") > MAX_KEY // 10:
                 line = text.count("\n", 0, key.start()) + 1
-                raise FormError(
+                raise errors.FormError(
                     f"{name}, line {line}: a key has {len(key[0])} letters, and {MAX_KEY} are the most. Nothing here "
                     "has such a key: see whether the file is the one that was meant."
                 )
         try:
             return cls(name, text, tomllib.loads(text))
         except tomllib.TOMLDecodeError as wrong:
-            raise NotTOML(_broken(text, name, str(wrong))) from None
+            raise errors.NotTOML(_broken(text, name, str(wrong))) from None
         except RecursionError:
-            raise NotTOML(
+            raise errors.NotTOML(
                 f"{name}: lists or tables are nested too deep to be read. Nothing here needs more than a few levels."
             ) from None
         except ValueError:
             # TOML has no limit to a number's digits, and Python has one.
             number = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
             line, size = text.count("\n", 0, number.start()) + 1, len(number[0].replace("_", ""))
-            raise NotTOML(
+            raise errors.NotTOML(
                 f"{name}, line {line}: a whole number has {size} digits, more than anything here can be. Shorten it."
             ) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Document:
-        path = path_of(path)
+        path = errors.path_of(path)
         try:
             size = path.stat().st_size
             if path.is_dir():
-                raise FormError(f"{path} is a directory; a TOML file was expected.")
+                raise errors.FormError(f"{path} is a directory; a TOML file was expected.")
             _check_size(size, str(path))
             text = path.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as wrong:
             line = wrong.object.count(b"\n", 0, wrong.start) + 1
             said = "this is not UTF-8 text, as TOML must be. Save it as UTF-8."
-            raise NotTOML(f"{path}, line {line}: {said}") from None
+            raise errors.NotTOML(f"{path}, line {line}: {said}") from None
         except FileNotFoundError:
-            raise FileMissing(f"{path} does not exist.{nearest_file(path)}") from None
+            raise errors.FileMissing(f"{path} does not exist.{nearest_file(path)}") from None
         except (OSError, ValueError) as wrong:
             why = absence(path, str(path)) or f"{path} cannot be read ({getattr(wrong, 'strerror', wrong)})."
-            raise FileMissing(str(why)) from None
+            raise errors.FileMissing(str(why)) from None
         return cls.parse(text, str(path))
 
     def where(self, path: Sequence[str | int]) -> str:
@@ -237,7 +222,7 @@ def check(
     elif first["type"] == "union_tag_invalid":
         path = (*path, "kind")
     place = document.where((*prefix, *path)) if document else Document(name, "", {}).where(path)
-    kind = _KINDS.get(first["type"], OutOfRange if "than" in first["type"] else WrongType)
+    kind = _KINDS.get(first["type"], errors.OutOfRange if "than" in first["type"] else errors.WrongType)
     raise kind(f"{place}: {_sentence(first, path, valid, wanted)}")
 
 
@@ -255,7 +240,7 @@ def without_passwords(text: str) -> str:
 
 def _check_size(size: int, name: str) -> None:
     if size > LARGEST:
-        raise FormError(
+        raise errors.FormError(
             f"{name}: it has {size} bytes, and {LARGEST} are the most that a TOML file here may have. See whether it "
             "is the file that was meant."
         )
@@ -308,7 +293,7 @@ def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str
             known = f"known are {', '.join(valid)}." if valid else "there are none here. Take it out."
             return f"unknown key {last!r}; {known}" + nearest_name(last, valid)
         case "union_tag_not_found":
-            tags = list(filter(None, map(_tag, _members(wanted))))
+            tags = [tag for member in _members(wanted) for tag in _tags(member)]
             return f"this field is missing. It is one of {', '.join(tags)}."
         case "union_tag_invalid":
             tag, tags = str(context["tag"]), re.findall(r"'([^']*)'", str(context["expected_tags"]))
@@ -345,7 +330,7 @@ def _walk(
     for piece in location:
         members = _members(here)
         models = [member for member in members if isinstance(member, type) and issubclass(member, BaseModel)]
-        tagged = [model for model in models if _tag(model) == piece]
+        tagged = [model for model in models if piece in _tags(model)]
         if _is_union(here) and tagged:
             here = tagged[0]
             continue
@@ -374,17 +359,16 @@ def _is_union(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
-def _tag(model: Any) -> str | None:
+def _tags(model: Any) -> tuple[str, ...]:
     described = isinstance(model, type) and issubclass(model, BaseModel)
     field = model.model_fields.get("kind") if described else None
-    choices = typing.get_args(field.annotation) if field else ()
-    return str(choices[0]) if choices else None
+    return typing.get_args(field.annotation) if field else ()
 
 
 def check_fields(form: Form, document: Document, *limits: tuple[str, bool, str]) -> None:
     """Refuse the first field that does not fit, with the line it stands on: (field, whether it fits, its limit)."""
     for field, fits, limit in limits:
         if not fits:
-            raise OutOfRange(
+            raise errors.OutOfRange(
                 f"{document.where((field,))}: found {getattr(form, field)!r}; it must be {limit}."
             )

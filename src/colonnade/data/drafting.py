@@ -1,7 +1,6 @@
 """A schema drafted from a source for a person to correct, and what a schema still lacks.
 
-A draft has names and kinds. Bounds and categories stay blank, because values read from the rows would be a
-release: the largest income in a table is one person's income. Of rows that are public they are suggested.
+Bounds and categories stay blank, because read from the rows they would be a release; of public rows they are suggested.
 """
 
 from __future__ import annotations
@@ -63,7 +62,9 @@ def suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]:
     for name, kind in kinds.items():
         low, high = ends.get(name, (0.0, 0.0))
         if kind == "numeric" and low < high:
-            low, high = outward(low, high)
+            # A little wider, with about two digits of what lies between them.
+            step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
+            low, high = math.floor(low / step) * step, math.ceil(high / step) * step
             made[name] = f"low = {low:.12g}\nhigh = {high:.12g}\n"
         elif kind == "date" and low < high:
             days = [_EPOCH + timedelta(days=day) for day in (math.floor(low), math.ceil(high))]
@@ -72,12 +73,6 @@ def suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]:
             ordered = sorted(levels[name], key=_in_order)
             made[name] = f"categories = {json.dumps(ordered, ensure_ascii=False)}\n"
     return made
-
-
-def outward(low: float, high: float) -> tuple[float, float]:
-    """Bounds a little wider, with about two digits of what lies between them."""
-    step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
-    return math.floor(low / step) * step, math.ceil(high / step) * step
 
 
 def _texts(values: Any) -> set[str]:
@@ -98,12 +93,7 @@ _ANYTHING: Mapping[str, Column] = {
 
 
 def draft(source: Source, *, party: str = "", public: bool = False) -> Draft:
-    """Names and kinds of a source's columns.
-
-    Kinds come from the types of the columns; where a source has none (CSV, SQLite), from whether all of its first
-    rows are written as numbers or as dates. Whole numbers of which the first rows have few are taken for codes. No
-    value gets into a draft, unless the rows are `public`.
-    """
+    """Names and kinds of a source's columns, by their types or as its first rows are written; values if `public`."""
     relation = source.open(party=party)
     held = {name: field.holds for name, field in relation.fields.items()}
     kinds = {

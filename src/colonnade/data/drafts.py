@@ -55,11 +55,7 @@ _KINDS = {"whole": "numeric", "real": "numeric", "date": "date", "moment": "date
 
 @dataclass(frozen=True)
 class Draft:
-    """Names and guessed kinds of a source's columns; `text` is the schema file to correct, `ending` its last words.
-
-    `codes` are columns of whole numbers that look like categories. `suggested` has, of public data, lines for what is
-    blank otherwise.
-    """
+    """Names and guessed kinds of a source's columns; `suggested` has, of public data, lines for what is blank else."""
 
     source: str
     id: str

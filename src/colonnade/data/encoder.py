@@ -34,8 +34,8 @@ _PIECE = 4096
 class Encoder:
     """How one party's columns become features; public, and enough to encode raw rows anywhere.
 
-    Guarantee: every attribute's block has norm at most 1 up to the rounding of floats, for any values. The
-    quantizer, which makes the guarantee that privacy rests on, takes nothing on trust from here.
+    Guarantee: every attribute's block has norm at most 1 up to the rounding of floats, for any values. Privacy rests on
+    the quantizer, which takes nothing on trust from here.
     """
 
     columns: tuple[Column, ...]
@@ -146,7 +146,6 @@ class Encoder:
         }
 
     def to_data(self) -> dict[str, object]:
-        """A public description from which `from_data` makes an equal encoder."""
         mapped = {} if self.map is None else {"map": self.map.to_data()}
         return {"mode": self.mode, "columns": [column.to_data() for column in self.columns], **mapped}
 
@@ -170,15 +169,12 @@ MOST_GAMMA = 2**28
 
 @dataclass(frozen=True)
 class Quantizer:
-    """One party's features as integers: x̃ = round(γ·clip(x/√m)).
+    """One party's features as integers, x̃ = round(γ·clip(x/√m)), with m the attributes of all parties together.
 
-    `attributes_total` is m, the attributes of all parties together. `cap_squared` is c_q², this party's part
-    of the joint norm; the caps of all parties must sum to at most 1. By default c_q² = m_q/m, which every
-    encoded row meets as it is; a smaller cap shortens rows.
-
-    `rounding` is "nearest", deterministic and for fine grids; "retry", whose mean is the value and whose norm keeps
-    the bound γ²c² + n of SPCA (Skellam noise in BGW) on grids as coarse as γ = 4; or "toward_zero". How often a row
-    was drawn again depends on the row and leaves this object in no form.
+    `cap_squared` is c_q², this party's part of the joint norm; those of all parties sum to at most 1. By default it is
+    m_q/m, which every encoded row meets; a smaller one shortens rows. `rounding` is "nearest", for fine grids; "retry",
+    whose mean is the value and whose norm keeps the bound γ²c² + n of SPCA (Skellam noise in BGW) from γ = 4 up; or
+    "toward_zero". How often a row was drawn again depends on the row and leaves this object in no form.
     """
 
     encoder: Encoder

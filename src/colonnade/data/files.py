@@ -14,18 +14,7 @@ from typing import IO, Any, cast
 import duckdb
 import pyarrow as pa
 
-from colonnade.data.arrays import (
-    READ_FAILED,
-    Engine,
-    Relation,
-    SourceColumn,
-    identifier,
-    owned,
-    quoted,
-    refusal,
-    selected,
-    streamed,
-)
+from colonnade.data import arrays
 from colonnade.data.documents import absence
 from colonnade.errors import DataError, DataUnreadable
 
@@ -73,9 +62,9 @@ MAX_LINE = 2_000_000
 """Letters of a header; DuckDB takes as many bytes of any line."""
 
 
-def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation:
+def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> arrays.Relation:
     """A file's rows. Opening looks at its header only; `wanted` helps to tell the delimiter of a CSV."""
-    start = owned(party, f"file {path}")
+    start = arrays.owned(party, f"file {path}")
     absent = absence(path, start)
     if absent is not None:
         raise absent
@@ -93,7 +82,7 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
     # Columns go by position: a header may hold anything, repeated or not.
     positions = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
     reader = (
-        f"read_csv({quoted(path)}, auto_detect = false, header = true, delim = {quoted(delimiter)}, "
+        f"read_csv({arrays.quoted(path)}, auto_detect = false, header = true, delim = {arrays.quoted(delimiter)}, "
         f"quote = '\"', escape = '\"', columns = {{{positions}}}, hive_partitioning = false)"
     )
     return FileRelation(file, reader, text_fields(names), typed=False)
@@ -107,12 +96,12 @@ class File:
         self.name = f"file {path}" if name is None else name
         if not path.is_file():
             raise DataUnreadable(
-                f"{owned(party, self.name)} is a pipe, a socket or a device. A table is read more than once: write it "
-                "to a file first."
+                f"{arrays.owned(party, self.name)} is a pipe, a socket or a device. A table is read more than once: "
+                "write it to a file first."
             )
         self._stamp = _stamp(path)
         if not self._stamp[0]:
-            raise DataUnreadable(f"{owned(party, self.name)} is empty.")
+            raise DataUnreadable(f"{arrays.owned(party, self.name)} is empty.")
 
     def check_unchanged(self) -> None:
         """Ids, count and rows are read one after another, and must be of the same table."""
@@ -124,7 +113,7 @@ class File:
             raise self.wrong("it changed since it was opened. Start again with a file that stays as it is.")
 
     def wrong(self, message: str) -> DataError:
-        return refusal(self.party, self.name, message)
+        return arrays.refusal(self.party, self.name, message)
 
     @property
     def packed(self) -> bool:
@@ -139,7 +128,12 @@ def _header(file: File, wanted: Sequence[str]) -> tuple[list[str], str]:
     best: tuple[int, list[str], str] = (-1, [], ",")
     line = _first_record(file)
     for delimiter in _DELIMITERS:
-        names = [name.strip() for name in _split(file, line, delimiter)]
+        split = None
+        with suppress(csv.Error):
+            split = next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter), [])
+        if split is None:
+            raise file.wrong("its header cannot be read.")
+        names = [name.strip() for name in split]
         known = sum(name in names for name in wanted) if wanted else len(names)
         if known > best[0]:
             best = (known, names, delimiter)
@@ -157,24 +151,24 @@ def _header(file: File, wanted: Sequence[str]) -> tuple[list[str], str]:
 
 
 class FileRelation:
-    """A file that DuckDB reads by itself."""
-
     _order = ""
-    _engine: Engine
+    _engine: arrays.Engine
 
-    def __init__(self, file: File, reader: str, fields: Mapping[str, SourceColumn], *, typed: bool) -> None:
+    def __init__(
+        self, file: File, reader: str, fields: Mapping[str, arrays.SourceColumn], *, typed: bool
+    ) -> None:
         self.name, self.fields, self.typed = file.name, fields, typed
-        self._file, self._reader, self._engine = file, reader, Engine()
+        self._file, self._reader, self._engine = file, reader, arrays.Engine()
 
     def batches(
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        query = f"SELECT {selected(self.fields, names, floats)} FROM {self._reader}{self._order}"
+        query = f"SELECT {arrays.selected(self.fields, names, floats)} FROM {self._reader}{self._order}"
         with self._engine.session() as session:
             wrong = None
             try:
-                yield from streamed(session, query, size)
-            except READ_FAILED as found:
+                yield from arrays.streamed(session, query, size)
+            except arrays.READ_FAILED as found:
                 wrong = self._explained(str(found))
         # Raised here and not above, so that DuckDB's message, which may quote a row, does not hang on it.
         if wrong:
@@ -205,22 +199,24 @@ class FileRelation:
         return self._file.wrong(_NOT_PACKED if self._file.packed else f"{where}the rows cannot be read.")
 
 
-def _parquet(file: File) -> Relation:
-    reader = f"read_parquet({quoted(file.path)}, hive_partitioning = false)"
+def _parquet(file: File) -> arrays.Relation:
+    reader = f"read_parquet({arrays.quoted(file.path)}, hive_partitioning = false)"
     described: list[tuple[Any, ...]] | None = None
-    with Engine().session() as session, suppress(duckdb.Error):
+    with arrays.Engine().session() as session, suppress(duckdb.Error):
         described = session.execute(f"DESCRIBE SELECT * FROM {reader}").fetchall()
     if described is None:
         raise file.wrong("it is not a Parquet file, or it is damaged.")
     return FileRelation(file, reader, described_fields(described), typed=True)
 
 
-def text_fields(names: Sequence[str]) -> dict[str, SourceColumn]:
-    return {name: SourceColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
+def text_fields(names: Sequence[str]) -> dict[str, arrays.SourceColumn]:
+    return {name: arrays.SourceColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
 
 
-def described_fields(described: Iterable[Sequence[Any]]) -> dict[str, SourceColumn]:
-    return {str(row[0]): SourceColumn(identifier(str(row[0])), str(row[1])) for row in described}
+def described_fields(described: Iterable[Sequence[Any]]) -> dict[str, arrays.SourceColumn]:
+    return {
+        str(row[0]): arrays.SourceColumn(arrays.identifier(str(row[0])), str(row[1])) for row in described
+    }
 
 
 def _first_record(file: File) -> str:
@@ -247,14 +243,6 @@ def _first_record(file: File) -> str:
         why = error.strerror if isinstance(error, OSError) else None
         wrong = file.wrong(f"it cannot be read ({why})." if why else _NOT_PACKED)
     # The error that was caught holds a piece of the file.
-    raise wrong
-
-
-def _split(file: File, record: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter), [])
-    except csv.Error:
-        wrong = file.wrong("its header cannot be read.")
     raise wrong
 
 

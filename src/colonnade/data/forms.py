@@ -11,18 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from colonnade.data import declaring
 from colonnade.data.coding import moment_of
-from colonnade.data.declaring import (
-    Case,
-    Spelling,
-    Transform,
-    UnicodeForm,
-    check_bounds,
-    check_transform,
-    check_whole,
-    expand_name,
-    nearest_name,
-)
 from colonnade.data.documents import Form, check
 from colonnade.data.kinds import DEFAULT_KNOTS, MISSING, MOST_BINS, Column, DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
@@ -33,19 +23,15 @@ Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
 
 class SpeltForm(Form):
-    """Rules of spelling, wherever text is declared."""
-
     trim: bool = True
-    case: Case = "exact"
-    unicode: UnicodeForm = "exact"
+    case: declaring.Case = "exact"
+    unicode: declaring.UnicodeForm = "exact"
 
-    def spelling(self) -> Spelling:
-        return Spelling(self.trim, self.case, self.unicode)
+    def spelling(self) -> declaring.Spelling:
+        return declaring.Spelling(self.trim, self.case, self.unicode)
 
 
 class _Missing(Form):
-    """What a missing value counts as."""
-
     value: Any = None
     own_category: bool = False
 
@@ -58,7 +44,7 @@ def _policy(value: object) -> object:
     if isinstance(value, Mapping) and set(value) == {"value"}:
         return value
     if value not in ("refuse", "category"):
-        close = nearest_name(str(value), ("refuse", "category"))
+        close = declaring.nearest_name(str(value), ("refuse", "category"))
         raise ValueError('write "refuse", "category" or {value = …}' + close)
     return {"own_category": True} if value == "category" else None
 
@@ -78,7 +64,7 @@ class _Numeric(Form):
     kind: Literal["numeric"]
     low: float
     high: float
-    transform: Transform = "none"
+    transform: declaring.Transform = "none"
     missing: _Policy = None
     encoding: str | None = None
     knots: int | None = None
@@ -122,7 +108,7 @@ class _Bins(Form):
     ordered: bool = False
     low: float | None = None
     high: float | None = None
-    transform: Transform = "none"
+    transform: declaring.Transform = "none"
     whole: bool = False
     missing: _Policy = None
 
@@ -197,7 +183,7 @@ def columns_of(name: str, form: ColumnForm) -> tuple[Column, ...]:
     """The columns of one declaration, more than one where its name has a range in it."""
     # What is wrong with the declaration is told of the name as it is written.
     form.column(name)
-    return tuple(form.column(one) for one in expand_name(name, ("columns", name)))
+    return tuple(form.column(one) for one in declaring.expand_name(name, ("columns", name)))
 
 
 class _ColumnsForm(Form):
@@ -222,11 +208,11 @@ def by_name(given: object, key: str, what: str) -> dict[str, Any]:
 
 
 def even_edges(
-    name: str, bins: int, *, low: float | None, high: float | None, transform: Transform = "none"
+    name: str, bins: int, *, low: float | None, high: float | None, transform: declaring.Transform = "none"
 ) -> tuple[float, ...]:
     """The edges of so many bins of one width from low to high, on the scale of the transform."""
     where, what = ("columns", name), f"column {name!r}"
-    check_whole((*where, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
+    declaring.check_whole((*where, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
     if low is None or high is None:
         key = "low" if low is None else "high"
         raise Misdeclared(
@@ -234,9 +220,9 @@ def even_edges(
             f"{what}: bins = {bins} are of one width from low to high, and {key} is not declared. Declare it, or list "
             "the edges.",
         )
-    check_bounds(where, what, low, high)
+    declaring.check_bounds(where, what, low, high)
     if transform == "log1p":
-        check_transform(where, what, transform, low)
+        declaring.check_transform(where, what, transform, low)
         return tuple(np.expm1(np.linspace(math.log1p(low), math.log1p(high), bins + 1))[1:-1].tolist())
     return tuple(np.linspace(low, high, bins + 1)[1:-1].tolist())
 
@@ -244,7 +230,7 @@ def even_edges(
 def quantile_edges(name: str, bins: int, values: ArrayLike) -> tuple[float, ...]:
     """Edges of bins with about as many public values each; fewer where one value takes up several quantiles."""
     what = f"column {name!r}"
-    check_whole(("columns", name, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
+    declaring.check_whole(("columns", name, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
     given = np.asarray(values, dtype=np.float64)
     given = np.sort(given[np.isfinite(given)])
     if not given.size or given[0] == given[-1]:

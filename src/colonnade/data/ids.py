@@ -1,7 +1,4 @@
-"""Who a row is: ids as they are compared, from one column or from several together.
-
-Ids stay packed in one piece of memory: as texts of Python's own, ten million of them take more than a gigabyte.
-"""
+"""Who a row is: ids as they are compared, of one column or several, packed in one piece of memory."""
 
 from __future__ import annotations
 
@@ -42,9 +39,8 @@ def spell_ids(
 ) -> pa.Array:
     """Ids as declared; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
 
-    An id of several columns is their texts, each spelt by the rules, with a bar between them; a bar or a backslash in
-    one is written with a backslash before it, so that different parts never make the same id. Where a part is missing
-    the id is. A moment at midnight is written as its day, because that is how data frames have days.
+    An id of several columns is their texts with a bar between them, bars and backslashes in them escaped, so that
+    different parts never make the same id. A moment at midnight is its day, because data frames have days so.
     """
     spelt = []
     for part, column in zip(parts, columns, strict=True):

@@ -1,13 +1,8 @@
-"""What is declared about one column, and never measured: a class for each kind of column.
+"""What is declared about one column, and never measured: a class for each kind of column; those of levels in `levels`.
 
-A kind declares, codes, encodes, describes, exports and samples itself; `forms` has what a schema file says of it. Kinds
-of numbers are here, those of levels in `levels`. A bound or a category read from the data would itself be a release,
-so each comes from a person who knows the column. All of it is public: peers see it, plans hash it, saved models carry
-it.
-
-`missing` is what a missing value counts as: a number within the bounds, one of the declared values, or a category of
-its own. Without it missing values are refused. Every block of features has norm at most 1
-(docs/proofs/encoding-norm.md).
+A bound or a category read from the data would be a release, so each comes from a person. All of it is public.
+`missing` is what a missing value counts as; without it missing values are refused. Every block of features has norm
+at most 1 (docs/proofs/encoding-norm.md).
 """
 
 from __future__ import annotations
@@ -22,27 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade.data import coding, declaring
 from colonnade.data.arrays import microseconds
-from colonnade.data.coding import (
-    DAY_MICROSECONDS,
-    Array,
-    Coded,
-    Declared,
-    Mode,
-    NumberCode,
-    Read,
-    bounded,
-    days,
-    floats,
-)
-from colonnade.data.declaring import (
-    Transform,
-    check_bounds,
-    check_transform,
-    check_whole,
-    check_within,
-    nearest_name,
-)
 from colonnade.data.graph import Graph
 from colonnade.errors import Misdeclared
 
@@ -52,13 +28,13 @@ MOST_BINS = 256
 """Each bin is a feature: more would put most of a release into one column."""
 Encoding = Literal["circle", "linear", "hats"]
 ENCODINGS: tuple[Encoding, ...] = ("circle", "linear", "hats")
-Writer = Callable[[NDArray[Any], Array], None]
+Writer = Callable[[NDArray[Any], coding.Array], None]
 """Writes the features of some coded values into an array, a row for each feature."""
 # Where the effect of a number is shown, from its lower to its upper bound.
 _PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
-class Column(Declared):
+class Column(coding.Declared):
     """What every kind of column says of itself."""
 
     name: str
@@ -74,7 +50,7 @@ class Column(Declared):
         return False
 
     @property
-    def middles(self) -> Array | None:
+    def middles(self) -> coding.Array | None:
         """A number for each level, where there is one."""
         return None
 
@@ -89,43 +65,40 @@ class Column(Declared):
         """What is declared, in words."""
 
     @abstractmethod
-    def features(self, mode: Mode) -> tuple[str, ...]:
+    def features(self, mode: coding.Mode) -> tuple[str, ...]:
         """A readable name for each feature; `job:clerk` weighs clerks against the categories before them."""
 
     @abstractmethod
-    def writer(self, mode: Mode, scale: float) -> Writer:
+    def writer(self, mode: coding.Mode, scale: float) -> Writer:
         """What turns coded values into features times `scale`."""
 
     @abstractmethod
-    def decoded(self, features: Array, mode: Mode) -> NDArray[Any]:
+    def decoded(self, features: coding.Array, mode: coding.Mode) -> NDArray[Any]:
         """The values whose features are nearest."""
 
     @abstractmethod
-    def shown(self, mode: Mode) -> tuple[list[str], Array]:
+    def shown(self, mode: coding.Mode) -> tuple[list[str], coding.Array]:
         """Some values in words, and the features of each."""
 
     @abstractmethod
-    def score_range(self, weights: Array, mode: Mode) -> tuple[float, float]: ...
+    def score_range(self, weights: coding.Array, mode: coding.Mode) -> tuple[float, float]: ...
 
     def natural(self, coded: NDArray[Any]) -> NDArray[Any]:
         """Coded values as a party's own function takes them."""
         return coded
 
     @abstractmethod
-    def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
-        """Its block in a graph, from an input of that name.
+    def onnx(self, graph: Graph, name: str, mode: coding.Mode) -> str:
+        """Its block in a graph, from an input of that name, in doubles; what would be refused becomes NaN.
 
-        The graph computes in doubles what the writer does. A number that would be refused, and a category that is
-        missing where none may be, becomes NaN. ONNX has no rules of spelling: the graph knows each level in its usual
-        spellings under the declared rule, and any other text is the declared `other`, or stops the graph.
+        ONNX has no rules of spelling: the graph knows each level in its usual spellings under the declared rule, and
+        any other text is the declared `other`, or stops the graph.
         """
 
 
 class NumberKind(Column):
-    """A kind whose values are numbers between bounds."""
-
     missing: Any
-    transform: Transform = "none"
+    transform: declaring.Transform = "none"
 
     @property
     @abstractmethod
@@ -142,30 +115,29 @@ class NumberKind(Column):
     def fill(self) -> float | None:
         """The number that a missing one counts as, if that is what is declared."""
 
-    def shape(self, mode: Mode) -> NumberCode:
-        """How its numbers become features."""
-        return NumberCode(mode, missing=self.missing == "category")
+    def shape(self, mode: coding.Mode) -> coding.NumberCode:
+        return coding.NumberCode(mode, missing=self.missing == "category")
 
-    def coded(self, column: Any) -> Coded:
+    def coded(self, column: Any) -> coding.Coded:
         fill = math.nan if self.missing == "category" else self.fill
-        return bounded(self._read(column), *self.bounds, fill=fill)
+        return coding.bounded(self._read(column), *self.bounds, fill=fill)
 
-    def features(self, mode: Mode) -> tuple[str, ...]:
+    def features(self, mode: coding.Mode) -> tuple[str, ...]:
         code = self.shape(mode)
         knots = self._back(np.linspace(*self.range, code.knots)) if code.knots else np.empty(0)
         return code.names(self.name, knots)
 
-    def writer(self, mode: Mode, scale: float) -> Writer:
+    def writer(self, mode: coding.Mode, scale: float) -> Writer:
         code, (low, high) = self.shape(mode), self.range
         circle = code.shape == "circle"
         size = scale if code.plain and not circle else 1.0
 
-        def place(values: NDArray[Any], u: Array) -> None:
+        def place(values: NDArray[Any], u: coding.Array) -> None:
             np.subtract(np.log1p(values) if self.transform == "log1p" else values, low, out=u)
             np.multiply(u, 2.0 * size / (high - low), out=u)
             np.subtract(u, size, out=u)
 
-        def plain(values: NDArray[Any], target: Array) -> None:
+        def plain(values: NDArray[Any], target: coding.Array) -> None:
             u = target[0]
             place(values, u)
             if circle:
@@ -174,27 +146,27 @@ class NumberKind(Column):
                 np.sin(u, out=u)
                 target *= scale
 
-        def shaped(values: NDArray[Any], target: Array) -> None:
+        def shaped(values: NDArray[Any], target: coding.Array) -> None:
             u = np.empty(len(values))
             place(values, u)
             np.multiply(code.features(u).T, scale, out=target)
 
         return plain if code.plain else shaped
 
-    def decoded(self, features: Array, mode: Mode) -> NDArray[Any]:
+    def decoded(self, features: coding.Array, mode: coding.Mode) -> NDArray[Any]:
         low, high = self.range
         return self._value(low + (self.shape(mode).places(features) + 1.0) * ((high - low) / 2.0))
 
-    def shown(self, mode: Mode) -> tuple[list[str], Array]:
+    def shown(self, mode: coding.Mode) -> tuple[list[str], coding.Array]:
         code = self.shape(mode)
         at_knots = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else np.array(_PLACES)
         features = code.features(np.array([*at_knots, *([math.nan] if code.missing else [])]))
         return [self._words(value) for value in self.decoded(features, mode)], features
 
-    def score_range(self, weights: Array, mode: Mode) -> tuple[float, float]:
+    def score_range(self, weights: coding.Array, mode: coding.Mode) -> tuple[float, float]:
         return self.shape(mode).score_range(weights)
 
-    def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
+    def onnx(self, graph: Graph, name: str, mode: coding.Mode) -> str:
         code, raw = self.shape(mode), graph.input(name)
         # The block of a missing number is put in its place below, whatever number it is made of.
         value = graph.bounded(raw, *self.bounds, self.bounds[0] if code.missing else self.fill)
@@ -204,14 +176,14 @@ class NumberKind(Column):
         scaled = graph.add("Mul", [moved, graph.constant(2.0 / (high - low))])
         return code.onnx(graph, graph.add("Sub", [scaled, graph.constant(1.0)]), raw)
 
-    def _back(self, values: Array) -> Array:
+    def _back(self, values: coding.Array) -> coding.Array:
         return np.expm1(values) if self.transform == "log1p" else values
 
     @abstractmethod
-    def _read(self, column: Any) -> Read: ...
+    def _read(self, column: Any) -> coding.Read: ...
 
     @abstractmethod
-    def _value(self, values: Array) -> NDArray[Any]: ...
+    def _value(self, values: coding.Array) -> NDArray[Any]: ...
 
     @abstractmethod
     def _words(self, value: Any) -> str: ...
@@ -223,17 +195,15 @@ class NumberKind(Column):
 
 @dataclass(frozen=True)
 class NumericColumn(NumberKind):
-    """Numbers between declared bounds; what lies outside is clipped and counted.
+    """Numbers between declared bounds; what lies outside is clipped and counted. `knots` are the corners of "hats".
 
     `missing` is a number within the bounds, or "category", which gives missing numbers a feature of their own.
-    `encoding` says how a number becomes features, whatever it is learnt for; without it the task does. `knots` is how
-    many corners "hats" have.
     """
 
     name: str
     low: float
     high: float
-    transform: Transform = "none"
+    transform: declaring.Transform = "none"
     missing: float | Literal["category"] | None = None
     encoding: Encoding | None = None
     knots: int | None = None
@@ -243,24 +213,24 @@ class NumericColumn(NumberKind):
 
     def __post_init__(self) -> None:
         where, what = ("columns", self.name), f"column {self.name!r}"
-        check_bounds(where, what, self.low, self.high)
+        declaring.check_bounds(where, what, self.low, self.high)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
-        check_transform(where, what, self.transform, self.low)
+        declaring.check_transform(where, what, self.transform, self.low)
         if self.transform == "log1p":
-            check_bounds(where, f"{what} after log1p", *self.range)
+            declaring.check_bounds(where, f"{what} after log1p", *self.range)
         if self.missing is not None and self.missing != "category":
-            check_within((*where, "missing"), what, self.missing, low=self.low, high=self.high)
+            declaring.check_within((*where, "missing"), what, self.missing, low=self.low, high=self.high)
             object.__setattr__(self, "missing", float(self.missing))
         if self.encoding is not None and self.encoding not in ENCODINGS:
             raise Misdeclared(
                 (*where, "encoding"),
                 f"{what}: encoding = {self.encoding!r} is not one of {', '.join(ENCODINGS)}."
-                + nearest_name(str(self.encoding), ENCODINGS),
+                + declaring.nearest_name(str(self.encoding), ENCODINGS),
             )
         if self.encoding == "hats":
             knots = DEFAULT_KNOTS if self.knots is None else self.knots
-            check_whole((*where, "knots"), f"{what}: knots", knots, low=3, high=MOST_BINS)
+            declaring.check_whole((*where, "knots"), f"{what}: knots", knots, low=3, high=MOST_BINS)
             object.__setattr__(self, "knots", knots)
         elif self.knots is not None:
             raise Misdeclared(
@@ -288,17 +258,17 @@ class NumericColumn(NumberKind):
         coded = {key: value for key in ("encoding", "knots") if (value := getattr(self, key)) is not None}
         return {**data, "transform": self.transform, **coded, **missing_data(self.missing)}
 
-    def shape(self, mode: Mode) -> NumberCode:
-        return NumberCode(self.encoding or mode, self.knots or 0, self.missing == "category")
+    def shape(self, mode: coding.Mode) -> coding.NumberCode:
+        return coding.NumberCode(self.encoding or mode, self.knots or 0, self.missing == "category")
 
     def at(self, places: ArrayLike) -> NDArray[Any]:
         low, high = self.range
         return np.clip(self._back(low + np.asarray(places) * (high - low)), self.low, self.high)
 
-    def _read(self, column: Any) -> Read:
-        return floats(column)
+    def _read(self, column: Any) -> coding.Read:
+        return coding.floats(column)
 
-    def _value(self, values: Array) -> NDArray[Any]:
+    def _value(self, values: coding.Array) -> NDArray[Any]:
         return np.clip(self._back(values), self.low, self.high)
 
     def _words(self, value: Any) -> str:
@@ -307,11 +277,7 @@ class NumericColumn(NumberKind):
 
 @dataclass(frozen=True)
 class DateColumn(NumberKind):
-    """Dates or moments between declared bounds, counted in days; a moment is a day and its fraction.
-
-    `high` is the start of its day: declare the day after it if hours matter. `missing` is a date within the bounds, or
-    "category", which gives missing dates a feature of their own.
-    """
+    """Dates or moments, counted in days; `high` is the start of its day. `missing` is as in `NumericColumn`, a date."""
 
     name: str
     low: date
@@ -334,7 +300,7 @@ class DateColumn(NumberKind):
                 (*where, "low"),
                 f"{what}: low = {self.low} is not before high = {self.high}. Declare the range its dates can take.",
             )
-        check_bounds(where, what, *self.range)
+        declaring.check_bounds(where, what, *self.range)
         fill, (low, high) = self.fill, self.range
         if fill is not None and not low <= fill <= high:
             raise Misdeclared(
@@ -350,11 +316,15 @@ class DateColumn(NumberKind):
     @property
     def bounds(self) -> tuple[float, float]:
         """In days since the start of 1970."""
-        return microseconds(self.low) / DAY_MICROSECONDS, microseconds(self.high) / DAY_MICROSECONDS
+        return microseconds(self.low) / coding.DAY_MICROSECONDS, microseconds(
+            self.high
+        ) / coding.DAY_MICROSECONDS
 
     @property
     def fill(self) -> float | None:
-        return microseconds(self.missing) / DAY_MICROSECONDS if isinstance(self.missing, date) else None
+        return (
+            microseconds(self.missing) / coding.DAY_MICROSECONDS if isinstance(self.missing, date) else None
+        )
 
     @property
     def sentence(self) -> str:
@@ -370,12 +340,12 @@ class DateColumn(NumberKind):
         low, high = self.range
         return np.asarray(low + np.asarray(places) * (high - low))
 
-    def _read(self, column: Any) -> Read:
-        return days(column, self.format)
+    def _read(self, column: Any) -> coding.Read:
+        return coding.days(column, self.format)
 
-    def _value(self, values: Array) -> NDArray[Any]:
+    def _value(self, values: coding.Array) -> NDArray[Any]:
         absent = np.isnan(values)
-        exact = np.rint(np.where(absent, self.range[0], values) * DAY_MICROSECONDS).astype(np.int64)
+        exact = np.rint(np.where(absent, self.range[0], values) * coding.DAY_MICROSECONDS).astype(np.int64)
         return np.where(absent, np.datetime64("NaT"), exact.astype("datetime64[us]"))
 
     def _words(self, value: Any) -> str:

@@ -1,10 +1,8 @@
 """What is declared about a label, and the block of integers that it becomes: a class for each kind.
 
-The label block has norm at most γ/√2 on the integer grid (docs/proofs/encoding-norm.md), so that with
-features of norm at most γ a joint row has ‖z‖² ≤ 1.5 γ² up to the rounding of the features. Its constant is
-an integer and never rounded: class counts, sums and the intercept come out of one release exactly scaled.
-
-Of k labels each has a block of norm at most γ/√(2k), so that all of them together have the norm that one has alone.
+All label blocks together have norm at most γ/√2 on the integer grid (docs/proofs/encoding-norm.md), so that with
+features of norm at most γ a joint row has ‖z‖² ≤ 1.5 γ² up to the rounding of the features. The constant is never
+rounded: class counts, sums and the intercept come out of one release exactly scaled.
 """
 
 from __future__ import annotations
@@ -20,15 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
+from colonnade.data import declaring
 from colonnade.data.coding import Coded, Declared, bounded, floats, levels
-from colonnade.data.declaring import (
-    AS_WRITTEN,
-    Spelling,
-    check_bounds,
-    check_member,
-    check_values,
-    nearest_name,
-)
 from colonnade.data.documents import Form, check
 from colonnade.data.forms import SpeltForm, Value
 from colonnade.data.levels import level_at
@@ -72,14 +63,11 @@ class Label(Declared):
 
 @dataclass(frozen=True)
 class ClassLabel(Label):
-    """A label that is one of the declared classes; `other`, itself declared, takes in whatever is not.
-
-    Classes that were declared as whole numbers are told as whole numbers again (`values`); they are compared as text.
-    """
+    """One of the declared classes; `other` takes in what is not declared. `whole` ones are predicted as numbers."""
 
     column: str
     classes: tuple[str, ...]
-    spelling: Spelling = AS_WRITTEN
+    spelling: declaring.Spelling = declaring.AS_WRITTEN
     whole: bool = False
     other: str | None = None
     kind = "classes"
@@ -92,11 +80,11 @@ class ClassLabel(Label):
         if all(isinstance(value, int) and not isinstance(value, bool) for value in given):
             object.__setattr__(self, "whole", True)
         classes = tuple(self.spelling.spell(value) for value in self.classes)
-        check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
+        declaring.check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
         object.__setattr__(self, "classes", classes)
         if self.other is not None:
             other = self.spelling.spell(self.other)
-            check_member(("label", "other"), f"label {self.column!r}", other, among=classes)
+            declaring.check_member(("label", "other"), f"label {self.column!r}", other, among=classes)
             object.__setattr__(self, "other", other)
 
     @property
@@ -130,8 +118,6 @@ class ClassLabel(Label):
 
 @dataclass(frozen=True)
 class NumberLabel(Label):
-    """A kind of label that is a number between declared bounds."""
-
     column: str
     low: float
     high: float
@@ -184,7 +170,7 @@ class NumberLabel(Label):
         return np.asarray(np.clip(middle + extent * ndtri(places) / 3, self.low, self.high))
 
     def __post_init__(self) -> None:
-        check_bounds(("label",), f"label {self.column!r}", self.low, self.high)
+        declaring.check_bounds(("label",), f"label {self.column!r}", self.low, self.high)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
 
@@ -234,7 +220,7 @@ def label_named(name: str, labels: tuple[Label, ...]) -> Label:
     if name not in names:
         declared = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
         known = f"Declared {'are' if len(names) > 1 else 'is'} {declared}." if names else "None is declared."
-        raise LabelMismatch(f"there is no label {name!r}. {known}" + nearest_name(str(name), names))
+        raise LabelMismatch(f"there is no label {name!r}. {known}" + declaring.nearest_name(str(name), names))
     return labels[names.index(name)]
 
 
@@ -250,27 +236,17 @@ class _Classes(SpeltForm):
         return ClassLabel(self.column, classes, self.spelling(), other=other)
 
 
-class _Real(Form):
-    kind: Literal["real"]
+class _Number(Form):
+    kind: Literal["real", "count"]
     column: str
     low: float
     high: float
 
     def label(self) -> Label:
-        return RealLabel(self.column, self.low, self.high)
+        return (RealLabel if self.kind == "real" else CountLabel)(self.column, self.low, self.high)
 
 
-class _Count(Form):
-    kind: Literal["count"]
-    column: str
-    low: float
-    high: float
-
-    def label(self) -> Label:
-        return CountLabel(self.column, self.low, self.high)
-
-
-LabelForm = Annotated[_Classes | _Real | _Count, Field(discriminator="kind")]
+LabelForm = Annotated[_Classes | _Number, Field(discriminator="kind")]
 
 
 class _OneLabel(Form):
@@ -388,7 +364,6 @@ class LabelBlocks:
 
     @classmethod
     def of(cls, labels: Sequence[Label]) -> LabelBlocks:
-        """The blocks of these labels, all of the same share of the norm."""
         return cls(tuple(LabelBlock(label, len(labels)) for label in labels) or (LabelBlock(None),))
 
     @property

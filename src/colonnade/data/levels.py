@@ -13,17 +13,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade.data import declaring
 from colonnade.data.coding import Array, Coded, Mode, bins, levels, simplex, thermometer
-from colonnade.data.declaring import (
-    AS_WRITTEN,
-    Spelling,
-    Transform,
-    UnicodeForm,
-    check_member,
-    check_transform,
-    check_values,
-    is_finite,
-)
 from colonnade.data.graph import Graph
 from colonnade.data.kinds import MISSING, Column, Writer, missing_data
 from colonnade.errors import Misdeclared
@@ -39,8 +30,6 @@ _CASES: tuple[Callable[[str], str], ...] = (
 
 
 class LevelKind(Column):
-    """A kind whose values are one of its levels."""
-
     missing: Any
 
     @property
@@ -102,9 +91,7 @@ class LevelKind(Column):
 
 
 class TextKind(LevelKind):
-    """A kind whose levels are texts."""
-
-    spelling: Spelling
+    spelling: declaring.Spelling
     reads = "levels"
 
     @property
@@ -137,7 +124,7 @@ class TextKind(LevelKind):
     def _spellings(self, level: str) -> Iterator[str]:
         # Whole numbers become such where a cell beside them was empty.
         texts = [level, f"{level}.0"] if level.removeprefix("-").isdecimal() else [level]
-        forms = ["", *(form for form in get_args(UnicodeForm) if form != "exact")]
+        forms = ["", *(form for form in get_args(declaring.UnicodeForm) if form != "exact")]
         for text, case, form, before, after in itertools.product(texts, _CASES, forms, ["", " "], ["", " "]):
             spelt = case(text)
             spelt = f"{before}{unicodedata.normalize(form, spelt) if form else spelt}{after}"
@@ -152,13 +139,13 @@ class BinaryColumn(TextKind):
     name: str
     values: tuple[str, str]
     missing: str | None = None
-    spelling: Spelling = AS_WRITTEN
+    spelling: declaring.Spelling = declaring.AS_WRITTEN
     kind = "binary"
 
     def __post_init__(self) -> None:
         where, what = ("columns", self.name, "values"), f"column {self.name!r}"
         values = tuple(self.spelling.spell(value) for value in self.values)
-        check_values(where, what, values, least=2)
+        declaring.check_values(where, what, values, least=2)
         if len(values) != 2:
             raise Misdeclared(
                 where, f"{what}: a binary column has two values, not {len(values)}. Declare it categorical."
@@ -186,12 +173,14 @@ class CategoricalColumn(TextKind):
     categories: tuple[str, ...]
     other: str | None = None
     missing: str | None = None
-    spelling: Spelling = AS_WRITTEN
+    spelling: declaring.Spelling = declaring.AS_WRITTEN
     kind = "categorical"
 
     def __post_init__(self) -> None:
         categories = tuple(self.spelling.spell(value) for value in self.categories)
-        check_values(("columns", self.name, "categories"), f"column {self.name!r}", categories, least=2)
+        declaring.check_values(
+            ("columns", self.name, "categories"), f"column {self.name!r}", categories, least=2
+        )
         object.__setattr__(self, "categories", categories)
         _check_member(self, "other")
         _check_member(self, "missing")
@@ -208,14 +197,11 @@ class CategoricalColumn(TextKind):
 
 @dataclass(frozen=True)
 class BinnedColumn(LevelKind):
-    """Numbers sorted into bins between declared edges; each bin is a category and begins at its lower edge.
+    """Numbers sorted into bins between declared edges, open at both ends; a bin begins at its lower edge.
 
-    Below the first edge and from the last one up are bins too, so nothing lies outside. `missing` is a number,
-    whose bin then takes in missing values, or "category", which gives them a bin of their own.
-
-    `ordered` bins are told apart by the edges that a number has passed, others by being different. `low` and `high`,
-    the ends of the outer bins, `transform`, the scale on which bins are even, and `whole`, that only whole numbers
-    occur, say nothing about where a number belongs: synthetic people are drawn by them.
+    `missing` is a number whose bin takes in missing values, or "category", for a bin of their own. `ordered` bins are
+    told apart by the edges that a number has passed, others by being different. Synthetic people are drawn by `low` and
+    `high`, the ends of the outer bins, `transform`, the scale on which bins are even, and `whole`.
     """
 
     name: str
@@ -224,7 +210,7 @@ class BinnedColumn(LevelKind):
     ordered: bool = False
     low: float | None = None
     high: float | None = None
-    transform: Transform = "none"
+    transform: declaring.Transform = "none"
     whole: bool = False
     kind = "bins"
     reads = "numbers"
@@ -232,11 +218,13 @@ class BinnedColumn(LevelKind):
     def __post_init__(self) -> None:
         where, what = ("columns", self.name), f"column {self.name!r}"
         self._check_edges((*where, "edges"), what)
-        check_transform(where, what, self.transform, self.edges[0] if self.low is None else self.low)
+        declaring.check_transform(
+            where, what, self.transform, self.edges[0] if self.low is None else self.low
+        )
         for key, end, first in (("low", self.low, self.edges[0]), ("high", self.high, self.edges[-1])):
             if end is None:
                 continue
-            if not is_finite(end):
+            if not declaring.is_finite(end):
                 raise Misdeclared((*where, key), f"{what}: {key} = {end!r} is not a finite number.")
             if not (end < first if key == "low" else end >= first):
                 side = "below its first edge" if key == "low" else "at or above its last edge"
@@ -250,7 +238,7 @@ class BinnedColumn(LevelKind):
                     "Declare fewer bins.",
                 )
         if self.missing is not None and self.missing != "category":
-            if not is_finite(self.missing):
+            if not declaring.is_finite(self.missing):
                 wrong = f"{what}: missing = {self.missing!r} is not a finite number."
                 raise Misdeclared((*where, "missing"), wrong)
             object.__setattr__(self, "missing", float(self.missing))
@@ -259,7 +247,7 @@ class BinnedColumn(LevelKind):
         if not self.edges:
             raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
         for edge in self.edges:
-            if not is_finite(edge):
+            if not declaring.is_finite(edge):
                 raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
         object.__setattr__(self, "edges", tuple(map(float, self.edges)))
         if any(not left < right for left, right in itertools.pairwise(self.edges)):
@@ -365,7 +353,9 @@ def level_at(places: ArrayLike, count: int) -> NDArray[np.int32]:
 def _check_member(column: BinaryColumn | CategoricalColumn, key: str) -> None:
     if (value := getattr(column, key)) is not None:
         spelt = column.spelling.spell(value)
-        check_member(("columns", column.name, key), f"column {column.name!r}", spelt, among=column.levels)
+        declaring.check_member(
+            ("columns", column.name, key), f"column {column.name!r}", spelt, among=column.levels
+        )
         object.__setattr__(column, key, spelt)
 
 

@@ -1,11 +1,8 @@
 """Public maps that a party sends its own columns through before anything is shared: a class for each kind.
 
-A linear model on mapped columns is a nonlinear model of the columns, at no further cost in rounds or in ε: the map
-is declared in the schema, so it is public; it looks at one record at a time; and its block is bounded like any other.
-
-Guarantee: every map returns vectors of norm at most 1 up to the rounding of floats, for any values. The quantizer,
-which makes the guarantee that privacy rests on, takes nothing on trust from here (docs/proofs/encoding-norm.md).
-Weights of random maps are sums of bits of a public stream: the same on every machine, to the last bit.
+A linear model on mapped columns is a nonlinear model of the columns, at no further cost in rounds or in ε: a map is
+declared, looks at one record at a time, and its block has norm at most 1 up to the rounding of floats, for any values
+(docs/proofs/encoding-norm.md). Weights of random maps are sums of bits of a public stream: the same on every machine.
 """
 
 from __future__ import annotations
@@ -41,8 +38,6 @@ _FAINT = 0.01
 
 
 class MapRule(ABC):
-    """What every kind of map says of itself."""
-
     __dataclass_fields__: ClassVar[dict[str, Any]]
     kind: ClassVar[str]
     name = ""
@@ -76,10 +71,9 @@ class MapRule(ABC):
 
 @lru_cache(maxsize=16)
 def public_normals(rows: int, columns: int, *, key: str) -> Array:
-    """A matrix that the key stands for, with independent entries of mean 0 and variance 1 that are nearly normal.
+    """Independent entries of mean 0 and variance 1, nearly normal, from the key: (k − 32)/4 for k set bits among 64.
 
-    An entry is (k − 32)/4 for k set bits among 64: a binomial law, exact in floating point, so that no library's
-    logarithm or cosine decides its last bit.
+    They are exact in floating point, so that no library's logarithm or cosine decides their last bit.
     """
     stream = KeyedRandomness(hashlib.sha256(f"colonnade public map: {key}".encode()).digest())
     set_bits = np.bitwise_count(stream.words(rows * columns)).astype(np.float64)
@@ -125,13 +119,10 @@ class _Random(MapRule):
 class RandomRelu(_Random):
     """Random rectified features: max(0, w·x), the first layer of a network whose weights are drawn, not learnt.
 
-    x is the encoded row of the mapped columns on the unit sphere, lifted there by one more coordinate where it is
-    shorter. Each feature is max(0, w·x) − 1/√(2π) for w with independent entries of variance 1: the mean over w, which
-    is the same at every x, is taken off, since a constant would use up norm. With the factor √(2π/(π − 1)/D) for D
-    features the squared length is 1 on average over w; what is longer is shortened to 1.
-
-    `origin = "low"` is for pixels, spectra and counts, most of which are at their lower bound: numbers run from 0 there
-    to 1, and a row is brought to length 1, so that what all rows have in common does not drown what they differ in.
+    x is the encoded row of the mapped columns, lifted to the unit sphere. A feature is max(0, w·x) − 1/√(2π): the mean
+    over w, the same at every x, is taken off, since a constant would use up norm. The factor √(2π/(π − 1)/D) for D
+    features makes the squared length 1 on average over w; what is longer is shortened to 1. `origin = "low"` is for
+    pixels, spectra and counts: numbers run from 0 to 1, so that what rows have in common does not drown the rest.
     """
 
     features: int
@@ -161,8 +152,7 @@ class RandomRelu(_Random):
 class RandomFourier(_Random):
     """Random Fourier features: a linear rule on them is nearly one of a Gaussian kernel (Rahimi and Recht 2007).
 
-    Pairs (cos w·x/ℓ, sin w·x/ℓ) over √(D/2) for D features, of norm exactly 1; x is the encoded row of the mapped
-    columns, of norm at most 1, and ℓ the `scale`: rows much closer than ℓ look alike. `origin` is that of `RandomRelu`.
+    Pairs (cos w·x/ℓ, sin w·x/ℓ) over √(D/2), of norm exactly 1; ℓ is the `scale`, and x is as in `RandomRelu`.
     """
 
     features: int
@@ -198,11 +188,8 @@ class RandomFourier(_Random):
 class GradientHistogram(MapRule):
     """How strongly an image changes in each direction, cell by cell (after Dalal and Triggs 2005).
 
-    The mapped columns are the pixels, row by row. The gradient at a pixel is the difference of its neighbours, the
-    edge repeated beyond the edge. Its length goes to the two nearest of `orientations` directions around the circle,
-    and to the nearest of `cells` × `cells` cells, in proportion to closeness. Square roots of these sums are counted
-    from their own mean and brought to norm 1, so that brightness and contrast drop out. An image without gradients
-    is 0.
+    The mapped columns are pixels, row by row. The length of a pixel's gradient goes to the two nearest directions and
+    to the nearest cells, in proportion to closeness; square roots of the sums, less their mean, are brought to norm 1.
     """
 
     rows: int
@@ -273,9 +260,7 @@ class GradientHistogram(MapRule):
 class Ball(MapRule):
     """The mapped columns as one vector of norm at most `bound`, in their own units; longer ones are shortened.
 
-    For vectors whose norm is known better than their entries are, such as embeddings. Every column declares the
-    bounds −bound and bound. `name` and `sha256` say which function of other columns made the vector, where one did
-    (`colonnade.data.own_maps`).
+    For embeddings and the like. `name` and `sha256` say which function of other columns made it, if any (`own_maps`).
     """
 
     bound: float
@@ -322,11 +307,7 @@ class Ball(MapRule):
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """A rule, the columns that go through it (none named: all), and their share of a row's norm.
-
-    The block that comes out counts as `weight` attributes: in a row of m attributes its squared norm is at most
-    weight/m. Columns that are not mapped are encoded as usual.
-    """
+    """A rule, the columns that go through it (none named: all), and as how many attributes of a row's m they count."""
 
     rule: MapRule
     columns: tuple[str, ...] = ()

@@ -1,8 +1,6 @@
 """A party's own function of its columns, with a declared norm: for embeddings, scores or formulas that it trusts.
 
-The function runs at home, on one person at a time; what leaves is a vector of at most the declared norm, like any
-other columns. Peers see its name and the digest of its source in the plan, and never the function. Nothing here comes
-from a file: a function is given in code (`OwnMap`).
+It runs at home; peers see its name and the digest of its source in the plan, and never the function.
 """
 
 from __future__ import annotations
@@ -33,12 +31,10 @@ _LARGEST = 1e150
 class OwnMap:
     """A function of one person's columns to so many numbers, whose norm is at most `bound`; longer ones are shortened.
 
-    `function` takes a mapping from column names to values: numbers within their bounds, days for dates, and the names
-    of categories. It is called with one person at a time and sees nobody else, because the price of a release assumes
-    that one person changes one row; for the same reason it must keep nothing in mind from one person to the next. It
-    must give the same numbers each time. `reads` names the columns, none for all; they are replaced by what comes out.
-    `sha256` says which function it is: by default the digest of its source, and of your own making where that does not
-    tell, such as the digest of a model's weights.
+    `function` takes a mapping from names to values: numbers within bounds, days for dates, names of categories. It must
+    give the same numbers each time and keep nothing in mind from one person to the next, because the price of a release
+    assumes that one person changes one row. The columns that it `reads`, none named for all, are replaced. `sha256` is
+    by default the digest of its source; give your own where that does not tell, as with a model's weights.
     """
 
     name: str

@@ -2,11 +2,8 @@
 
 ε is computed for tables in which one person's row depends on that person alone. A window function, an aggregate, a
 limit, a sample, a table that is read twice or a subquery that is not tied to its row can break that without a trace in
-the rows, so a query that has one is refused unless the party's file acknowledges it by name. What a query names is
-followed through its own CTEs, and through views and macros, to the tables behind them.
-
-The text is parsed by DuckDB, whose grammar is PostgreSQL's with much of SQLite's. What it cannot parse is acknowledged
-as such, or refused; it never runs as anything but a SELECT, because it stands inside one and is sent alone.
+the rows, so a query that has one is refused unless the party's file acknowledges it by name. CTEs, views and macros
+are followed to the tables behind them. DuckDB parses; what it cannot parse is acknowledged as such, or refused.
 """
 
 from __future__ import annotations
@@ -32,10 +29,7 @@ _Name = tuple[str, str]
 
 
 class SqlText:
-    """A query, or the definition of a view or macro, and the tables behind what it names.
-
-    `also_main` is another name of the schema `main`.
-    """
+    """A query, or a view's or macro's definition, and the tables behind it; `also_main` is another name of `main`."""
 
     def __init__(self, tree: Tree, definitions: Definitions, also_main: str = "") -> None:
         self.tree, self._definitions, self._also_main = tree, definitions, also_main
@@ -46,10 +40,7 @@ class SqlText:
         self._known: dict[tuple[str, frozenset[_Name]], Counter[_Path]] = {}
 
     def reads(self, part: Tree) -> Counter[str]:
-        """How often a part of the text reads each table; two stands for more.
-
-        Where a name may mean the same table as a longer one (`people`, `core.people`), it counts as that.
-        """
+        """How often a part of the text reads each table, twice for more; `people` may be the same as `core.people`."""
         paths = self.paths(part)
 
         def may_be_one(path: _Path, other: _Path) -> bool:
@@ -139,11 +130,7 @@ def _tables_of(select: Tree) -> frozenset[str]:
 
 
 def _is_tied(query: Tree, outer: frozenset[str]) -> bool:
-    """Whether a subquery takes only rows of which a column equals a column of the row that it stands in.
-
-    Both columns have to be written with their tables: a column that the inner table does not have is the outer one,
-    and then the condition says nothing.
-    """
+    """Whether a column of a subquery's rows equals one of the row that it stands in, both written with their tables."""
     if query.get("type") == "SET_OPERATION_NODE":
         return all(_is_tied(part, outer) for part in query["children"])
     if query.get("type") != "SELECT_NODE":
@@ -196,11 +183,7 @@ _RUN_TEXTS = {
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What a database defines that a query may name, all names in lower case.
-
-    `texts` are the definitions of views and macros, as a query calls them: `people` or `core.people` for a view,
-    `typical()` for a macro. `opaque` are functions that nobody can look into from here.
-    """
+    """What a database defines that a query may name, in lower case: views as `core.people`, macros as `typical()`."""
 
     aggregates: Collection[str] = ()
     texts: Mapping[str, Collection[str]] = field(default_factory=dict)

@@ -1,12 +1,6 @@
-"""A party's declaration of its columns, from a TOML file or from plain data (docs/schema.md).
+"""A party's declaration of its columns, from a TOML file or from plain data (docs/schema.md); `EXAMPLE` is one.
 
-`EXAMPLE` is one. A party with several labels declares each under the name of its column, `[labels.income]` and so on,
-in place of `[label]`; the first is the one that is learnt where none is named. Where no column says by itself who a
-row is, several say it together: `id = ["name", "birth"]`. A name with a range in it, such as `"pixel{0..195}"`,
-declares that many columns alike. `[map]` sends columns through a public map (docs/feature-maps.md).
-
-The order of the columns is the order of declaration. A party without the label must declare at least one
-column; a party with the label may declare none.
+Columns stand in the order of declaration. A party without the label must declare at least one column.
 """
 
 from __future__ import annotations
@@ -51,8 +45,6 @@ def _by_column(value: object) -> object:
 
 
 class _Declared(Form):
-    """Columns and label as a schema file declares them."""
-
     columns: dict[str, ColumnForm] = Field(default_factory=dict)
     label: LabelForm | None = None
     labels: Annotated[dict[str, LabelForm], BeforeValidator(_by_column)] = Field(default_factory=dict)
@@ -108,8 +100,6 @@ def _listed(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Declarations:
-    """What a schema and its public part have in common."""
-
     columns: tuple[Column, ...]
     label: Label | None
     map: FeatureMap | None
@@ -117,7 +107,6 @@ class _Declarations:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """All declared labels in order."""
         return (*(() if self.label is None else (self.label,)), *self.more_labels)
 
     def encoder(self, mode: Mode) -> Encoder:
@@ -199,13 +188,9 @@ class PublicSchema(_Declarations):
 class Schema(_Declarations):
     """What one party declares: its id column, its columns in order, and the label if it holds it, or several.
 
-    `label` is the first one, and `more_labels` are those after it.
-
     >>> schema = Schema.parse(EXAMPLE)
     >>> [column.name for column in schema.columns], schema.label.column
     (['age', 'sex'], 'income')
-    >>> Schema.from_data(schema.to_data()) == schema
-    True
     """
 
     id: str | tuple[str, ...]
@@ -284,7 +269,6 @@ class Schema(_Declarations):
         return cls(named, columns, label, form.id.spelling(), mapped, more)
 
     def to_data(self) -> dict[str, object]:
-        """Plain values from which `from_data` makes an equal schema."""
         rule = self.id_spelling.to_data()
         named = self.id if isinstance(self.id, str) else list(self.id)
         return {"id": {"column": named, **rule} if rule else named, **self._described()}
@@ -362,11 +346,7 @@ def _located(make: Callable[[], _T], document: Document) -> _T:
 
 
 def _with_public_edges(data: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """A schema file's content with the edges that it takes from public sets, found from this folder.
-
-    `quantiles = "census.csv"` names a file that has the column, `{file = "census.csv", column = "AGE"}` one that calls
-    it otherwise. The edges are part of the schema like any others; the set must be one that everybody may read.
-    """
+    """A schema file's content with the edges that it takes from public sets, which are found from this folder."""
     columns = data.get("columns")
     if not isinstance(columns, Mapping):
         return data

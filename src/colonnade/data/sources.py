@@ -1,13 +1,7 @@
-"""Where a party's rows come from, as its own file says it.
+"""Where a party's rows come from, as its own file says it: a file, or `sql` and a `database`.
 
-`data = "bank.csv"`, or a table with `sql` and a `database`, which is a DuckDB or SQLite file or the address of a
-PostgreSQL server; then `password_env` names the variable that has the password.
-
-`combines_rows` acknowledges what in a query takes several rows together (`colonnade.data.queries`): whoever writes it
-has made sure that each row still depends on one person alone.
-
-Passwords stand in no file: an address that holds one is refused. PostgreSQL also looks where it always does
-(PGPASSWORD, PGPASSFILE, a service file).
+`combines_rows` acknowledges what in a query takes several rows together (`colonnade.data.queries`). Passwords stand
+in no file: `password_env` names a variable, and PostgreSQL looks where it always does (PGPASSWORD, PGPASSFILE).
 """
 
 from __future__ import annotations
@@ -50,8 +44,6 @@ class FileSource:
 
 @dataclass(frozen=True)
 class _DatabaseFile:
-    """A query on a database file."""
-
     sql: str
     path: Path
     combines_rows: tuple[str, ...] = ()
@@ -62,8 +54,6 @@ class _DatabaseFile:
 
 
 class DuckDBSource(_DatabaseFile):
-    """A query on a DuckDB file."""
-
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
         from colonnade.data.sql import DuckDBRelation
 
@@ -71,8 +61,6 @@ class DuckDBSource(_DatabaseFile):
 
 
 class SQLiteSource(_DatabaseFile):
-    """A query on a SQLite file."""
-
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
         from colonnade.data.sql import SQLiteRelation
 

@@ -1,9 +1,7 @@
 """Queries as rows: on DuckDB and SQLite files, and on PostgreSQL through psycopg (the extra `postgres`).
 
-The rows of a query come in the order of their ids' text, because without an order a database may give them
-differently at each reading, and ids and values are read one after another. All readings must see the same state: a
-file that changed since it was opened is refused, and a server serves them in one transaction. What a database says of
-a row may quote it, so it is raised again by nobody.
+Rows come in the order of their ids' text, and all readings see one state: ids and values are read one after another.
+What a database says of a row may quote it, so it is raised again by nobody.
 """
 
 from __future__ import annotations
@@ -132,10 +130,7 @@ class DuckDBRelation(FileRelation):
 
 
 class SQLiteRelation:
-    """A query on a SQLite file, opened for reading only; `keys` are the id columns that order its rows.
-
-    SQLite's columns have no types that bind their values, so everything is spelt as text and read like a CSV.
-    """
+    """A query on a SQLite file, for reading only, ordered by `keys`; types do not bind values there, so all is text."""
 
     typed = False
 
@@ -222,13 +217,10 @@ class SQLiteRelation:
 
 
 class PostgreSQLRelation:
-    """The rows of a query on a server; `keys` are the id columns that order them.
+    """The rows of a query on a server, ordered by `keys`; numbers and truth values as they are, all else as text.
 
-    The session is for reading only, from its first moment to its last. Its transaction ends with the table, and until
-    then nobody can drop or alter what the query reads. Every text goes as one statement, by the extended protocol,
-    which knows no second one. A cursor on the server hands rows out in batches, so that memory is one batch. Numbers
-    and truth values come as what they are; everything else, exact decimals and dates among it, as the server's own
-    text.
+    The session only reads, in one transaction that ends with the table. Every text goes as one statement, by the
+    extended protocol, which knows no second one. A cursor on the server hands out batches, so that memory is one batch.
     """
 
     typed = True

@@ -1,8 +1,6 @@
 """One party's rows: a file, a query or arrays, read in blocks, under a declared schema.
 
-A source streams, only its declared columns. Messages of errors from here name the party, the file and the column, and
-count; they never show a value or an id. Counts depend on the data too, so they are for the party's own eyes and are
-not sent to peers.
+Errors name party, file and column, and count; they never show a value or an id, and are not sent to peers.
 """
 
 from __future__ import annotations
@@ -36,11 +34,7 @@ Piece = TypeVar("Piece")
 
 
 class SourceRows:
-    """The rows of one source. Opening it looks at its columns only.
-
-    Memory is one block, plus sixteen bytes a row while ids are checked for repetition, plus what is kept of a file
-    that was read once.
-    """
+    """The rows of one source, in the memory of one block, of sixteen bytes an id and of what is kept of a file."""
 
     def __init__(self, party: str, source: Source, schema: Schema) -> None:
         self._party, self._schema, self.source, self.is_query = party, schema, source, source.is_query
@@ -128,11 +122,7 @@ class SourceRows:
         log.finish(counts, rows=seen, standardised=spreads.standardised())
 
     def read_again(self) -> None:
-        """Read a query once more, ids beside values: what differs from the first reading would differ from the next.
-
-        Ids and values are read one after another, and a run reads them several times. A query that samples or draws
-        random numbers gives other rows each time, and nothing else would show it.
-        """
+        """Read a query once more, ids beside values: one that samples gives other rows, and only this shows it."""
         ids, values = _Digest(), _Digest()
         keys = len(self._schema.id_columns)
         for batch in self._batches([*self._schema.id_columns, *self._declared], _IDS):
@@ -278,8 +268,6 @@ class Table:
     >>> table = Table.from_arrays("bank", {"customer": [12, 7], "age": [30, 99]}, schema)
     >>> table.rows, list(table.ids()), str(table.clipping)
     (2, ['12', '7'], 'age: 1 of 2 values lay outside the declared bounds and were clipped')
-    >>> [block.columns["age"].tolist() for block in table.blocks(size=1)]
-    [[30.0], [90.0]]
     """
 
     def __init__(self, party: str, source: str | Path | Source, schema: Schema) -> None:
@@ -306,12 +294,7 @@ class Table:
         ids: ArrayLike | None = None,
         name: str = "arrays",
     ) -> Table:
-        """A table already in memory, under the same rules as a file.
-
-        `frame` is a mapping of arrays or lists, a pandas or polars data frame, an Arrow table or record batch, a
-        DuckDB relation, or anything else that offers Arrow's C interface. Ids come from `ids`, or from the schema's id
-        column; without either, rows are numbered from 0.
-        """
+        """A table in memory, of anything with named columns; without any ids rows are numbered from 0."""
         arrays = columns_by_name(frame)
         if arrays is None:
             raise DataError(
@@ -352,13 +335,7 @@ class Table:
         return self._rows.blocks(size, self.clipping)
 
     def check(self, progress: Callable[[str, int, int], None] | None = None) -> Table:
-        """Read everything once, so that whatever is wrong is found before anything is charged or sent.
-
-        What was read of a file is kept as declared, so that a run reads it no more. A query is read twice: one that
-        gives other rows each time is found by that.
-
-        `progress` is told the step, the rows read and all rows.
-        """
+        """Read everything, a query twice, so that what is wrong is found before anything is charged."""
 
         def tell(seen: int) -> None:
             if progress is not None:
@@ -378,12 +355,7 @@ class Table:
         return self
 
     def take(self, positions: ArrayLike) -> Table:
-        """The rows at these positions, in any order: a public split, or the order that alignment asks for.
-
-        One streamed reading fills them, so nothing else of the table is held. They are held in memory, eight bytes for
-        each declared value and the text of the ids, up to `HELD_BYTES`; above, they lie on the disk, in a file that
-        ends with this process, and are read from there in order.
-        """
+        """The rows at these positions, in any order, from one reading; above `HELD_BYTES` they are on the disk."""
         wanted = np.asarray(positions)
         if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not wanted.size:
             raise ValueError("positions are a list of row numbers, at least one")
@@ -413,13 +385,10 @@ class Table:
         return Table.of_rows(self.party, rows, schema, self.clipping)
 
     def public(self) -> PublicSchema:
-        """What peers may see of it: declarations, no values."""
         return self.schema.public(self.party)
 
 
 class ArrayRows:
-    """Rows in memory, already as declared."""
-
     def __init__(self, name: str, block: Block, ids: Sequence[str] | pa.Array) -> None:
         self.name = name
         self.count = block.rows
@@ -438,8 +407,6 @@ class ArrayRows:
 
 
 class OneLabel:
-    """Rows with one of their labels only."""
-
     def __init__(self, rows: Rows, place: int) -> None:
         self.name, self.count = rows.name, rows.count
         self._rows, self._place = rows, place
@@ -448,7 +415,10 @@ class OneLabel:
         return self._rows.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        return (block.with_label(self._place) for block in self._rows.blocks(size, log))
+        return (
+            Block(block.columns, block.labels[self._place], block.rows)
+            for block in self._rows.blocks(size, log)
+        )
 
 
 def _array_rows(

@@ -1,7 +1,4 @@
-"""What can be had from one release.
-
-Rankings of columns, every ridge, and every model that its label and noise allow.
-"""
+"""What can be had from one release: rankings of columns, every ridge, every model that label and noise allow."""
 
 from __future__ import annotations
 
@@ -31,10 +28,7 @@ CHANCE = 0.05
 
 @dataclass(frozen=True)
 class Ranked:
-    """A column, the share of the label's variance that it adds to the columns before it, and the chance.
-
-    `chance` bounds how often noise alone would make any of the columns that are left look as good.
-    """
+    """A column, the share of the label's variance that it adds, and how often noise alone would look as good."""
 
     column: str
     owner: str
@@ -62,9 +56,6 @@ class Ranking:
             )
         return tuple(ranked.column for ranked in self.columns[:count])
 
-    def to_data(self) -> list[dict[str, object]]:
-        return [{**vars(ranked), "stands_out": ranked.stands_out} for ranked in self.columns]
-
     def __str__(self) -> str:
         name = max(len("column"), *(len(ranked.column) for ranked in self.columns))
         owner = max(len("owner"), *(len(ranked.owner) for ranked in self.columns))
@@ -81,22 +72,13 @@ class Ranking:
 def rank_columns(release: MomentRelease) -> Ranking:
     """Forward selection over the columns of a release, for its label.
 
-    With T the scatter of the features, floored as for a model, H the label's contrasts and V the label's scatter,
-    a block b adds tr(H_bᵀT_bb⁻¹H_b)/V after what it shares with the blocks before it is taken out of T and H. The noise
-    of each of r independent contrasts is ν(I, aμ) times standard normal numbers: ν from the sums, and along the mean aν
-    from the counts. With N the rows of (I, aμ) in b after the same taking out, noise adds ν²r·tr(M), M = T_bb⁻¹NNᵀ, on
-    average; that is subtracted. The chance comes from the χ² law with the same mean and variance, times the number of
-    columns that were to choose from.
+    With T the scatter of the features, floored as for a model, H the label's contrasts and V the label's scatter, a
+    block b adds tr(H_bᵀT_bb⁻¹H_b)/V after what it shares with the blocks before it is taken out. What noise adds on
+    average, ν²r·tr(M) with M = T_bb⁻¹NNᵀ for r contrasts of noise νN, is subtracted. The chance comes from the χ² law
+    with the same mean and variance, times the number of columns that were to choose from.
 
-    >>> from fractions import Fraction
-    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn, RealLabel
-    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
-    >>> release = MomentRelease(
-    ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
-    ...     encoders=(("bank", encoder),), label=LabelBlock(RealLabel("pays", low=0, high=9)), mu=Fraction(10**6),
-    ...     guarantees=(), plan="", run="", reproducible=False,
-    ... )
-    >>> print(rank_columns(release))
+    >>> from colonnade.models.release import EXAMPLE
+    >>> print(rank_columns(EXAMPLE))
     column  owner  adds   by chance
     age     bank   70.3%  0.000
     """
@@ -181,10 +163,7 @@ STEPS = 12
 
 @dataclass(frozen=True, eq=False)
 class RidgePath:
-    """Fitted models in the order of their ridges, which rise, and their coefficients beside each other.
-
-    `coefficients` has one matrix for each ridge, of as many rows as the model has scores.
-    """
+    """Fitted models in the order of their ridges, which rise, and for each ridge the coefficients by score."""
 
     ridges: tuple[float, ...]
     models: tuple[LogisticRegression | LinearRegression, ...]
@@ -192,10 +171,6 @@ class RidgePath:
     @property
     def coefficients(self) -> Array:
         return np.array([np.atleast_2d(model.coef_) for model in self.models])
-
-    @property
-    def intercepts(self) -> Array:
-        return np.array([np.atleast_1d(model.intercept_) for model in self.models])
 
     def __str__(self) -> str:
         lines = ["ridge       length of the coefficients"]
@@ -205,10 +180,7 @@ class RidgePath:
 
 
 def default_ridges(release: MomentRelease) -> tuple[float, ...]:
-    """No ridge, then from a hundredth of the rows' average sum of squares along a direction to a hundred of it.
-
-    Rows have norm at most 1, so n rows have a sum of squares of at most n/d along an average direction of d.
-    """
+    """No ridge, then from 1% to 10,000% of n/d, the most that n rows of norm 1 have along an average direction of d."""
     average = release.rows / max(release.columns, 1)
     return (0.0, *(float(average * step) for step in np.logspace(-2, 2, STEPS)))
 
@@ -216,15 +188,8 @@ def default_ridges(release: MomentRelease) -> tuple[float, ...]:
 def ridge_path(release: MomentRelease, ridges: Sequence[float] | None = None) -> RidgePath:
     """The model for the label of a release at every ridge, from least to most: post-processing, which spends nothing.
 
-    >>> from fractions import Fraction
-    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn, RealLabel
-    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
-    >>> release = MomentRelease(
-    ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
-    ...     encoders=(("bank", encoder),), label=LabelBlock(RealLabel("pays", low=0, high=9)), mu=Fraction(10**6),
-    ...     guarantees=(), plan="", run="", reproducible=False,
-    ... )
-    >>> print(ridge_path(release, [0, 16]))
+    >>> from colonnade.models.release import EXAMPLE
+    >>> print(ridge_path(EXAMPLE, [0, 16]))
     ridge       length of the coefficients
     0           4.219
     16          2.109
@@ -256,13 +221,8 @@ class Offer:
 
 @dataclass(frozen=True)
 class Offers:
-    """A list of models, readable when printed."""
-
     release: str
     offers: tuple[Offer, ...]
-
-    def to_data(self) -> list[dict[str, object]]:
-        return [vars(offer).copy() for offer in self.offers]
 
     def __str__(self) -> str:
         model = max(len(offer.model) for offer in self.offers)
@@ -274,20 +234,11 @@ class Offers:
 
 
 def available_models(release: MomentRelease) -> Offers:
-    """Everything that can be had from a release, each tried on it, which is post-processing; readable when printed.
+    """Everything that can be had from a release, each tried on it, which is post-processing; the rest with the reason.
 
-    What cannot be had is listed too, with the reason.
-
-    >>> from fractions import Fraction
-    >>> import numpy as np
-    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn
-    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
-    >>> release = MomentRelease(
-    ...     matrix=np.array([[160000, 0], [0, 250000]]), gamma=100, rows=50, encoders=(("bank", encoder),),
-    ...     label=LabelBlock(None), mu=Fraction(10**6), guarantees=(), plan="", run="", reproducible=False,
-    ... )
-    >>> [offer.ask for offer in available_models(release).offers if offer.available]
-    ['PCA().fit(release)', 'release.select(columns=[...])']
+    >>> from colonnade.models.release import EXAMPLE
+    >>> [offer.ask for offer in available_models(EXAMPLE).offers if offer.available][:3]
+    ['LinearRegression().fit(release)', 'ridge_path(release)', 'rank_columns(release)']
     """
     each = 'multiclass="one-vs-rest"'
     tries: tuple[tuple[str, str, Callable[[MomentRelease], str]], ...] = (

@@ -1,8 +1,7 @@
 """Class weights and the threshold of a classifier: choices about what was learnt, which open nothing more.
 
-Weighing the people of a class by w multiplies its odds by w and does nothing else to a model that says log-odds: so a
-weight is added to the score of its class as log w, after training. Weighing gradients instead would take as many times
-the noise as the largest weight, which any record could have (docs/models.md).
+Weighing the people of a class by w multiplies its odds by w: log w is added to its score after training. Weighing
+gradients would take as many times the noise as the largest weight, which any record could have (docs/models.md).
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ def check_options(options: Form, document: Document, *, task: str, held_out: flo
 
 
 def check_weight(requested: object) -> None:
-    """Refuse what is no class weight."""
     if requested is None or requested == BALANCED:
         return
     if not isinstance(requested, Mapping):
@@ -111,7 +109,6 @@ def weighed(intercepts: Array, weights: Mapping[str, float]) -> Array:
 
 
 def weights_text(weights: Mapping[str, float], *, counted: bool) -> str:
-    """What class weights were taken, and what that means for probabilities."""
     said = ", ".join(f"{name} {weight:.3g}" for name, weight in weights.items())
     whence = ", from noisy counts of the people trained on" if counted else ""
     return f"Class weights: {said}{whence}. Probabilities are those of people weighed so, not of people as they are."

@@ -41,10 +41,7 @@ class LogOdds:
 
 @dataclass(frozen=True, eq=False)
 class ScoreLaw:
-    """A law of scores, as quantiles of the first class and of the second, from the least to the largest.
-
-    Sums over them with `weights` are integrals: the trapezoidal rule after u = 1/(1 + e^(−t)).
-    """
+    """A law of scores: quantiles of the first class and of the second, rising; sums with `weights` are integrals."""
 
     first: Array
     second: Array
@@ -54,11 +51,6 @@ class ScoreLaw:
         """How much each quantile counts; they sum to 1."""
         chances = expit(_PLACES) * expit(-_PLACES)
         return np.asarray(chances / chances.sum())
-
-    def cross_entropy(self, line: LogOdds) -> float:
-        """The mean of −ln p of the class that is true, where classes occur with the line's share."""
-        first, second = log_expit(-line.at(self.first)), log_expit(line.at(self.second))
-        return float(self.weights @ (-(1.0 - line.share) * first - line.share * second))
 
 
 def normal_law(share: float, explained: float) -> ScoreLaw:
@@ -85,7 +77,7 @@ def log_odds(share: float, explained: float) -> LogOdds:
     """The log-odds for a score with mean π that explains R² of the indicator's variance.
 
     Guarantee: on average over `normal_law` and `beta_law` no other straight line has a smaller cross-entropy; the mean
-    probability is π, and so much higher in the second class as the score says it is.
+    probability is π.
     """
     if not 0.0 < share < 1.0:
         raise ValueError(f"a class that some people have and some have not, not a share of {share}")
@@ -130,11 +122,9 @@ COUNT_DEVIATIONS = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Discriminant:
-    """Scores a class by `coefficients @ x + intercepts`, in log-odds.
+    """Scores a class by `coefficients @ x + intercepts`, in log-odds: one row for two classes, else one each.
 
-    Two classes have one row, the log-odds of the second class; more have one row each, whose softmax is
-    the probability. `faint` lists the classes that are too rare for this noise: they keep their share of
-    the rows and nothing else.
+    `faint` lists the classes that are too rare for this noise: they keep their share of the rows and nothing else.
     """
 
     coefficients: Array
@@ -144,11 +134,7 @@ class Discriminant:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A score of two classes, `weights @ x + offset`, whose mean is the second one's share.
-
-    `explained` is the share of the indicator's variance that it explains, and `gain` how far least squares was held
-    back.
-    """
+    """`weights @ x + offset`, whose mean is the second class's share; `gain` is how far least squares was held back."""
 
     weights: Array
     offset: float
@@ -168,15 +154,9 @@ def binary_score(
 ) -> Score:
     """Least squares on the indicator of the second class, held back as far as noise speaks in it.
 
-    w = T⁻¹(S₁ − n₁μ) with T floored, π = n₁/n, and f(x) = g·(wᵀ(x − μ) + β) + π.
-
-    β = (1 − 2π)(s/c)² tr(T⁻¹)/n: w and μ share the noise of S₀ and S₁, so that E[wᵀμ] is off by just this
-    much, which is a shift of every score towards the larger class.
-
-    g = κ/max(κ, v), where κ is the covariance of wᵀx with the indicator, what noise adds to it taken out, and v is
-    the variance of wᵀx: the regression of the indicator on the score itself. It is 1 without noise. Derivations:
-    docs/proofs/moment-rules.md.
-
+    w = T⁻¹(S₁ − n₁μ) with T floored, π = n₁/n, and f(x) = g·(wᵀ(x − μ) + β) + π. β = (1 − 2π)(s/c)² tr(T⁻¹)/n is what
+    the noise that w and μ share shifts scores by. g = κ/max(κ, v), where κ is the covariance of wᵀx with the
+    indicator, noise taken out, and v the variance of wᵀx; it is 1 without noise (docs/proofs/moment-rules.md).
     `merged` is how many classes the first one is made of: its sum then carries the noise of so many.
     """
     for name, count in zip(names, moments.counts, strict=True):
@@ -244,12 +224,10 @@ def multiclass_rule(
 ) -> Discriminant:
     """Linear discriminant analysis with a floored within-class scatter.
 
-    W = G − Σ S_c S_cᵀ/n_c, m_c = S_c/n_c, and
-    score_c(x) = n m_cᵀW⁻¹x − (n/2)(m_cᵀW⁻¹m_c − tr(W⁻¹)(s/c)²/n_c²) + log(n_c/n): the log of the class
-    probability up to a term common to all classes, for normal classes with one covariance W/n. The
-    subtracted trace is what the noise of S_c adds to m_cᵀW⁻¹m_c on average; left in, it would punish small
-    classes. A class whose count does not stand out of its noise has no usable mean: it is given the common
-    mean, which leaves it its share of the rows, and is listed as faint.
+    W = G − Σ S_c S_cᵀ/n_c, m_c = S_c/n_c, and score_c(x) = n m_cᵀW⁻¹x − (n/2)(m_cᵀW⁻¹m_c − tr(W⁻¹)(s/c)²/n_c²) +
+    log(n_c/n). The subtracted trace is what the noise of S_c adds to m_cᵀW⁻¹m_c on average. A class whose count does
+    not stand out of its noise is given the common mean, which leaves it its share of the rows, and is listed as
+    faint.
     """
     scatter = moments.scatter()
     n, mean = scatter.count, scatter.mean
@@ -282,9 +260,8 @@ def one_vs_rest_rule(
 ) -> Discriminant:
     """`binary_rule` for every class against all others together, as one row of log-odds each.
 
-    Each rule is least squares on the indicator of its class: it does not assume that classes have one covariance, but a
-    class that lies between others never has the highest score. A class without a usable count is faint: its row is the
-    logarithm of its share.
+    It does not assume one covariance, but a class between others never has the highest score. Faint: the log of its
+    share.
     """
     n = float(moments.counts.sum())
     faint = _faint_of_many(moments, names)
@@ -315,7 +292,6 @@ def one_vs_rest_rule(
 
 
 def probabilities(scores: Array) -> Array:
-    """Class probabilities from `Discriminant` scores, one row a person."""
     if scores.shape[1] == 1:
         scores = np.column_stack([np.zeros(len(scores)), scores[:, 0]])
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -330,7 +306,6 @@ def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
 
 
 def faint_classes(moments: ClassMoments) -> tuple[int, ...]:
-    """The classes whose count does not stand out of its noise."""
     return tuple(np.flatnonzero(~(moments.counts > COUNT_DEVIATIONS * moments.count_noise)).tolist())
 
 
@@ -372,7 +347,6 @@ class Reading:
         return -(weights @ offsets) if self.answer == "components" else offsets
 
     def values(self, scores: Array) -> Array:
-        """What is said of people by such scores."""
         if self.answer == "probabilities":
             return probabilities(scores)
         return np.exp(scores) if self.link == "log" else scores

@@ -17,22 +17,17 @@ from colonnade.models.uncertainty import Uncertainty, Watch, noise_uncertainty
 Array = NDArray[np.float64]
 
 
-def covers_text(rate: float) -> str:
-    """What the intervals mean, and what they do not."""
-    return (
-        f"Intervals cover, {100 * rate:g} times in 100 on average over the columns, what the same rule with the same "
-        "floor would have found without the noise that protects people. They do not say how other people's rows "
-        "would have changed it (sampling error), and not what the floor damps."
-    )
+COVERS = (
+    "Intervals cover, {:g} times in 100 on average over the columns, what the same rule with the same floor would have "
+    "found without the noise that protects people. They do not say how other people's rows would have changed it "
+    "(sampling error), and not what the floor damps."
+)
 
 
 def learning_facts(
     release: MomentRelease, model_facts: Mapping[str, Any], watch: Watch | None = None
 ) -> dict[str, Any]:
-    """Intervals around coefficients, and effects by column: what can be added to what a model says of itself.
-
-    Nothing is added for components, and no intervals where the coefficients are not those of the default rule.
-    """
+    """Intervals around coefficients, and effects by column; no intervals where the rule is not the default."""
     if not model_facts or "intercept" not in model_facts:
         return {}
     # A fit of the matched rule takes seconds, and intervals would take a hundred.
@@ -51,7 +46,7 @@ def learning_facts(
         widths = [[_finite(width) for width in row] for row in uncertainty.half_widths]
         added["intervals"] = {
             "rate": uncertainty.rate,
-            "covers": covers_text(uncertainty.rate),
+            "covers": COVERS.format(100 * uncertainty.rate),
             "coefficients": given.tolist(),
             "half_widths": widths,
         }

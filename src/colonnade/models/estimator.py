@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from abc import ABC, abstractmethod
 from typing import Any, NoReturn, Self
 
@@ -11,24 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.coding import code
+from colonnade.data.declaring import is_finite
 from colonnade.data.documents import shown
 from colonnade.errors import BadValues, DataError, InputError, RowsInFit, UnknownParameter
 from colonnade.models.discriminant import class_codes
 from colonnade.models.inputs import Rows
 
 
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        # A whole number of more digits than a float has room for.
-        return False
-
-
 def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> None:
     """Raise an `InputError` unless a parameter is a finite number from `least` up."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and _is_finite(value)
-    if not number or value < least or (strict and value == least):
+    if (
+        not is_finite(value.item() if isinstance(value, np.number) else value)
+        or value < least
+        or (strict and value == least)
+    ):
         raise InputError(
             f"{name} = {shown(value)} is not a finite number {'above' if strict else 'from'} {least:g}."
         )
@@ -113,10 +108,7 @@ class Classifier(Estimator, ABC):
         return np.asarray(self.classes_[codes])
 
     def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of people whose class is predicted right.
-
-        Exact accuracy on people who are not public is itself a release, and this does not charge for it.
-        """
+        """The share of people predicted right: on private people a release, which this does not charge."""
         codes = class_codes(self._scores(X), self.threshold)
         coded = code(y, self.frame_.label.label)
         if coded.problems:
@@ -135,10 +127,7 @@ class Regressor(Estimator):
     _estimator_type = "regressor"
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """R² on people whose label is known.
-
-        An exact figure on people who are not public is itself a release, and this does not charge for it.
-        """
+        """R² on people whose label is known: on private people a release, which this does not charge."""
         from sklearn.metrics import r2_score
 
         predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]
@@ -161,7 +150,6 @@ INSTEAD = (
 
 
 def refuse_rows(given: object, takes: str) -> NoReturn:
-    """Say what `fit` takes instead."""
     raise RowsInFit(f"fit takes {takes}, not {type(given).__name__}. {INSTEAD}")
 
 
@@ -175,5 +163,4 @@ class NoRows:
     """What is no array of rows, and says so to whoever takes it for one, as a search over parameters would."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        """Refused: there are no rows to take out."""
         raise RowsInFit(f"a {type(self).__name__} is no array of rows. {INSTEAD}")

@@ -60,8 +60,8 @@ def obtain(
 ) -> MomentRelease | LinearModel:
     """The release given, at no cost; or what a method makes of a federation for (ε, δ).
 
-    What would not be a linear model of this loss, the task's own if it is empty, or of this label, the first if none is
-    named, is refused before anything is run.
+    What would not be a linear model of this loss (empty: the task's) or label (None: the first) is refused before a
+    run.
     """
     # Principal components are of features, whatever else there is to learn.
     labels = () if task == "pca" else declared_labels(source)
@@ -125,7 +125,6 @@ def declared_labels(source: object) -> tuple[Label, ...]:
 
 
 def _check_label(task: Task, name: str | None, labels: tuple[Label, ...]) -> None:
-    """Refuse a label that is not there, or is not of the task's kind."""
     label = labels[0] if name is None else label_named(name, labels)
     if label.task != task:
         others = [repr(one.column) for one in labels if one.task == task]
@@ -157,10 +156,7 @@ def _instead(reason: str, task: Task, trained: str) -> str:
 
 
 def begin(model: Any, result: MomentRelease | TrainedModel) -> None:
-    """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it.
-
-    Of a release with several labels all are kept: models of the others are fitted from it at no further cost.
-    """
+    """Forget the last fit and keep what was found, with all labels, so that it is not lost if nothing is learned."""
     for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
         delattr(model, name)
     label = getattr(model, "label", None)
@@ -199,8 +195,6 @@ more accurate on each of them, at 87 and less on some and not on others. Credit 
 
 @dataclass(frozen=True)
 class RuleChoice:
-    """A rule by name, and the sentence that says why it was taken."""
-
     name: Name
     reason: str
 
@@ -218,7 +212,11 @@ def solve(
     names = release.label.classes
     rule = choose_rule(release, requested, plain=floor is None and ridge == 0.0 and unbias)
     if rule.name == "matched":
-        return rule, matched_discriminant(release, ridge=ridge)
+        model = release.table_model()
+        matched = matched_rule(model.margins, model.fit, ridge=ridge)
+        # On features as a release has them.
+        coefficients = matched.coefficients[None, :] * float(np.sqrt(release.attributes))
+        return rule, Discriminant(coefficients, np.array([matched.intercept]))
     several = one_vs_rest_rule if multiclass == "one-vs-rest" else multiclass_rule
     scores = (binary_rule if len(names) == 2 else several)(
         release.class_moments(), floor=floor, ridge=ridge, unbias=unbias, names=names
@@ -278,11 +276,3 @@ def strength_of(margins: Margins) -> float:
     difference = (margins.sums[1] - share * margins.sums.sum(axis=0)) / people
     noise = len(difference) * (margins.sum_noise / people) ** 2 * (share**2 + (1.0 - share) ** 2)
     return float(difference @ difference) / noise if noise else float("inf")
-
-
-def matched_discriminant(release: MomentRelease, *, ridge: float = 0.0) -> Discriminant:
-    """The matched rule on features as a release has them."""
-    model = release.table_model()
-    matched = matched_rule(model.margins, model.fit, ridge=ridge)
-    scale = float(np.sqrt(release.attributes))
-    return Discriminant(matched.coefficients[None, :] * scale, np.array([matched.intercept]))

@@ -57,12 +57,9 @@ def feature_names(encoders: Encoders) -> tuple[str, ...]:
 
 
 def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = None) -> Array:
-    """One row of features per person, as the rows of a release are: encoded and divided by √m.
+    """One row of features per person, encoded and divided by √m, m being `attributes` or those of these encoders.
 
-    m is `attributes`, or as many as these encoders have.
-
-    Raw columns are found by name, in any order; columns that the release does not have are passed over.
-    An array without names holds features that are already encoded.
+    Raw columns are found by name; an array without names holds features that are already encoded.
     """
     table = columns_by_name(rows)
     if table is None:
@@ -115,7 +112,6 @@ class ReadsPeople:
 
     @property
     def columns(self) -> int:
-        """How many features a row has, the label not counted."""
         return sum(encoder.width for _, encoder in self.encoders)
 
     @property
@@ -134,10 +130,7 @@ class ReadsPeople:
 
 @dataclass(frozen=True)
 class InputSpec(ReadsPeople):
-    """Encoders by party and the label's declaration: public, and enough to encode raw rows anywhere.
-
-    `attributes` is m, by whose root features are divided; by default as many as the encoders have.
-    """
+    """Encoders by party, the label's declaration and m, by whose root features are divided: enough to encode rows."""
 
     encoders: tuple[tuple[str, Encoder], ...]
     label: LabelBlock

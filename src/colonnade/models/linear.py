@@ -32,24 +32,12 @@ Array = NDArray[np.float64]
 class LinearRegression(Saved, Regressor):
     """Least squares, or with `ridge` ridge regression, for a label that is a number or a count.
 
-    `coef_` and `intercept_` are in the label's own units per unit of feature. The intercept is not
-    penalised.
+    `coef_` and `intercept_`, which is not penalised, are in the label's own units per unit of feature. Parameters are
+    those of `LogisticRegression`; `unbias` takes out the shift of the predictions that noise causes on average.
 
-    Parameters are those of `LogisticRegression` of the same names. `unbias` takes out the shift of the predictions that
-    noise causes on average.
-
-    >>> from fractions import Fraction
-    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn, Quantizer, RealLabel
-    >>> encoder = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
-    >>> label = LabelBlock(RealLabel("price", low=0, high=1000))
-    >>> features = Quantizer(encoder, attributes_total=1, gamma=4096).quantize({"size": [0, 50, 100]})
-    >>> rows = np.column_stack([features, label.quantize([100, 300, 500], 4096)])
-    >>> release = MomentRelease(
-    ...     matrix=rows.T @ rows, gamma=4096, rows=3, encoders=(("agency", encoder),), label=label,
-    ...     mu=Fraction(0), guarantees=(), plan="", run="", reproducible=False,
-    ... )
-    >>> LinearRegression().fit(release).predict({"size": [75]}).round().tolist()
-    [400.0]
+    >>> from colonnade.models.release import EXAMPLE
+    >>> LinearRegression().fit(EXAMPLE).predict({"age": [45, 90]}).round(1).tolist()
+    [4.5, 8.7]
     """
 
     reading = Reading("a linear regression", "prediction")
@@ -65,10 +53,7 @@ class LinearRegression(Saved, Regressor):
     options: Mapping[str, Any] | None = None
 
     def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
-        """Learn from a release, or from a federation that makes one for (epsilon, delta).
-
-        If nothing can be learned from a release that was just paid for, it is still in `releases_`.
-        """
+        """Learn from a release, or from a federation that makes one for (epsilon, delta), kept in `releases_`."""
         refuse_labels(y)
         at_least("ridge", self.ridge, 0.0)
         if self.floor is not None:
@@ -93,11 +78,7 @@ class LinearRegression(Saved, Regressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _ByMessages(Saved, Estimator):
-    """A linear model of one loss, trained by private intermediate results.
-
-    The weights stay with their parties in a real federation; here, where all parties are in one process, `coef_`
-    holds them beside each other.
-    """
+    """A linear model of one loss, by private intermediate results; here, in one process, `coef_` has all weights."""
 
     loss: ClassVar[str]
 
@@ -146,30 +127,19 @@ class PoissonRegression(_LogLink):
     """A generalised linear model with mean e^θ, for a label that counts, or another number from 0 up.
 
     `coef_` and `intercept_` give the logarithm of the mean, as in scikit-learn. Labels are clipped to their declared
-    range, from which the noise is computed: declare it as narrow as the world allows.
-
-    Parameters
-    ----------
-    epsilon, delta
-        The price of the run for each party's part of a record, against the others; None: a δ for the number of rows.
-    accepted_delta
-        δ once more, where it is not below one over the number of rows and is meant to be.
-    options
-        How the descent goes (`colonnade.methods.messages.method.IntermediateOptions`).
+    range, from which the noise is computed: declare it as narrow as the world allows. (`epsilon`, `delta`) is the
+    price for each party's part of a record, against the others; `accepted_delta` repeats a δ that is not below one
+    over the number of rows; `options` are `colonnade.methods.messages.method.IntermediateOptions`.
 
     >>> from colonnade import Federation, PoissonRegression, Schema, Table
     >>> ages = Schema.parse('''id = "no"
     ... label = {column = "visits", kind = "count", low = 0, high = 5}
     ... columns.age = {kind = "numeric", low = 0, high = 100}''')
-    >>> pays = Schema.parse('''id = "no"
-    ... columns.pay = {kind = "numeric", low = 0, high = 100}''')
-    >>> rows = list(range(100))
-    >>> federation = Federation([
-    ...     Table.from_arrays("clinic", {"age": rows, "visits": [0] * 50 + [2] * 50}, ages),
-    ...     Table.from_arrays("bank", {"pay": rows}, pays)], budget=(40.0, 1e-5), noise_seed=1)
-    >>> model = PoissonRegression(epsilon=30.0).fit(federation)
-    >>> low, high = model.predict({"age": [5, 95], "pay": [10, 90]})
-    >>> bool(low < high)
+    >>> pays = Schema.parse('id = "no"\\ncolumns.pay = {kind = "numeric", low = 0, high = 100}')
+    >>> clinic = {"age": list(range(100)), "visits": [0] * 50 + [2] * 50}
+    >>> tables = [Table.from_arrays("clinic", clinic, ages), Table.from_arrays("bank", {"pay": clinic["age"]}, pays)]
+    >>> model = PoissonRegression(epsilon=30.0).fit(Federation(tables, budget=(40.0, 1e-5), noise_seed=1))
+    >>> bool(np.diff(model.predict({"age": [5, 95], "pay": [10, 90]})) > 0)
     True
     """
 

@@ -13,20 +13,11 @@ from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.methods.method import TrainedModel
+from colonnade.models import fitting
 from colonnade.models.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.models.discriminant import Reading, probabilities
 from colonnade.models.estimator import Classifier, at_least, refuse_labels
 from colonnade.models.files.content import Saved
-from colonnade.models.fitting import (
-    MULTICLASS,
-    RULES,
-    ReleaseSource,
-    begin,
-    declared_labels,
-    fitted,
-    obtain_for,
-    solve,
-)
 from colonnade.models.inputs import Rows
 from colonnade.models.release import MomentRelease
 from colonnade.planning.forecast import default_of
@@ -38,44 +29,38 @@ Array = NDArray[np.float64]
 class LogisticRegression(Saved, Classifier):
     """A linear classifier with logistic probabilities, for two classes or more.
 
-    `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator
-    of the second class, which is where the second-order expansion of the logistic loss has its minimum, and
-    the log-odds that its moments determine (`binary_rule`), for rare classes as for common ones. More: linear
-    discriminant analysis (`multiclass_rule`). Nothing is corrected by a look at the rows, which nobody can take.
+    `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator of the second
+    class, where the second-order expansion of the logistic loss has its minimum, and the log-odds that its moments
+    determine (`binary_rule`). More: linear discriminant analysis (`multiclass_rule`).
 
     Parameters
     ----------
-    epsilon, delta
-        The price of a release, for the server and for readers. Used only when fitting from a federation; a
-        release that exists is fitted at no further cost.
-    accepted_delta
-        δ once more, where it is not below one over the number of rows and is meant to be.
-    floor
-        Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
-        min(2√d, 12) (`default_floor`).
-    ridge
-        Added to every eigenvalue after that, in units of Σxxᵀ.
+    epsilon, delta, accepted_delta
+        The price of a release from a federation, for the server and for readers; δ once more where it is not below one
+        over the number of rows.
+    floor, ridge
+        Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise, None: min(2√d, 12)
+        (`default_floor`); the ridge is added after that, in units of Σxxᵀ.
     threshold
         Two classes only: the second is predicted where its probability is above this.
     class_weight
-        "balanced", or a weight for each class: its odds are multiplied by that. Sizes of classes are those that
-        training opened, with their noise. `class_weight_` has the weights taken.
+        "balanced", by the noisy sizes that training opened, or a weight for each class, by which its odds are
+        multiplied.
     unbias
         Whether the shift of the scores that noise causes on average is taken out.
     multiclass
-        More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each
-        class, which does not assume one covariance but cannot find a class that lies between others.
+        More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each class,
+        which does not assume one covariance but cannot find a class that lies between others.
     rule
         Two classes, from a release: "least-squares" as above; "matched" for logistic regression whose gradient vanishes
-        on the released sums by class, with the curvature of invented people (`colonnade.models.tables.matched`), which
-        needs bins or categories; "auto" for whichever is expected to be better. `rule_` says which and why.
+        on the released sums by class (`colonnade.models.tables.matched`), which needs bins or categories; "auto" for
+        whichever is expected to be better. `rule_` says which and why.
     label
         Which label to learn, of a release or a federation with several; None: the first.
     method, options
         How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
         where it can be planned and is not worse in trials on invented people, else `moments`; `method_` and `because_`
-        say which and why. `floor`, `ridge`, `unbias` and `multiclass` are for methods that release moments, and where
-        one of them is given, that is the default.
+        say which and why. `floor`, `ridge`, `unbias` and `multiclass` ask for methods that release moments.
 
     >>> from fractions import Fraction
     >>> from colonnade.data import ClassLabel, Encoder, LabelBlock, NumericColumn, Quantizer
@@ -88,8 +73,7 @@ class LogisticRegression(Saved, Classifier):
     ...     matrix=rows.T @ rows, gamma=4096, rows=6, encoders=(("shop", encoder),), label=label,
     ...     mu=Fraction(0), guarantees=(), plan="", run="", reproducible=False,
     ... )
-    >>> model = LogisticRegression().fit(release)
-    >>> model.predict({"age": [25, 55]}).tolist()
+    >>> LogisticRegression().fit(release).predict({"age": [25, 55]}).tolist()
     ['no', 'yes']
     """
 
@@ -109,23 +93,20 @@ class LogisticRegression(Saved, Classifier):
     method: str | None = None
     options: Mapping[str, Any] | None = None
 
-    def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
-        """Learn from a release, or from a federation that makes one for (epsilon, delta).
-
-        If nothing can be learned from a release that was just paid for, it is still in `releases_`.
-        """
+    def fit(self, source: MomentRelease | TrainedModel | fitting.ReleaseSource, y: None = None) -> Self:
+        """Learn from a release, or from a federation that makes one for (epsilon, delta), kept in `releases_`."""
         refuse_labels(y)
         self._check()
         method, because = self._method(source)
         self._check_classes(source)
-        result = obtain_for(self, source, "classification", method=method)
-        begin(self, result)
+        result = fitting.obtain_for(self, source, "classification", method=method)
+        fitting.begin(self, result)
         self.method_, self.because_ = method, because
         names = self.frame_.label.classes
         check_fits(self.threshold, self.class_weight, names)
         if isinstance(result, MomentRelease):
             result = result.for_label(self.label)
-            self.rule_, scores = solve(
+            self.rule_, scores = fitting.solve(
                 result,
                 self.rule,
                 floor=self.floor,
@@ -143,7 +124,7 @@ class LogisticRegression(Saved, Classifier):
         self.classes_ = self.frame_.label.values
         return self
 
-    def _method(self, source: MomentRelease | TrainedModel | ReleaseSource) -> tuple[str, str]:
+    def _method(self, source: MomentRelease | TrainedModel | fitting.ReleaseSource) -> tuple[str, str]:
         """The method that was named, or the default and why: moments where what is asked is about a release."""
         if self.method is not None:
             return self.method, ""
@@ -155,16 +136,16 @@ class LogisticRegression(Saved, Classifier):
             return "moments", ""
         if about_a_release:
             return "moments", "what was asked for is about a release"
-        if len(declared_labels(source)) > 1:
+        if len(fitting.declared_labels(source)) > 1:
             return "moments", "one release is for all labels"
         return default_of(source, "classification", epsilon=self.epsilon, delta=self.delta)
 
-    def _check_classes(self, source: MomentRelease | TrainedModel | ReleaseSource) -> None:
+    def _check_classes(self, source: MomentRelease | TrainedModel | fitting.ReleaseSource) -> None:
         """What does not fit the declared classes is refused before it is paid for."""
         given = sorted({"threshold", "class_weight"} & set(self.options or ()))
         if given:
             raise InputError(f"options name {given[0]}, which is a parameter of LogisticRegression itself.")
-        labels = declared_labels(source) if isinstance(source, Federation) else ()
+        labels = fitting.declared_labels(source) if isinstance(source, Federation) else ()
         for label in labels[:1] if self.label is None else labels:
             if label.classes and self.label in (None, label.column):
                 check_fits(self.threshold, self.class_weight, label.classes)
@@ -177,12 +158,15 @@ class LogisticRegression(Saved, Classifier):
         return np.asarray(np.log(self.predict_proba(X)))
 
     def _scores(self, rows: Rows) -> Array:
-        release = fitted(self, "coef_")
+        release = fitting.fitted(self, "coef_")
         return np.asarray(release.features(rows) @ self.coef_.T + self.intercept_)
 
     def _check(self) -> None:
         at_least("ridge", self.ridge, 0.0)
-        for name, value, known in (("multiclass", self.multiclass, MULTICLASS), ("rule", self.rule, RULES)):
+        for name, value, known in (
+            ("multiclass", self.multiclass, fitting.MULTICLASS),
+            ("rule", self.rule, fitting.RULES),
+        ):
             if value not in known:
                 close = nearest_name(str(value), known)
                 raise InputError(f"{name} = {value!r} is not one of {', '.join(known)}.{close}")

@@ -18,8 +18,7 @@ Array = NDArray[np.float64]
 class Scatter:
     """Rows around their mean: T = G − n μμᵀ, with n and μ.
 
-    Centring by the border costs nothing in noise: n μμᵀ has an error of order s‖μ‖√d, the size of the
-    noise that G already carries, because ‖μ‖ ≤ 1.
+    Centring costs nothing in noise: n μμᵀ has an error of order s‖μ‖√d, and ‖μ‖ ≤ 1.
     """
 
     count: float
@@ -53,10 +52,7 @@ class ConstantMoments:
 
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
-    """G, and for every class c the number of its rows n_c and the sum of their features S_c.
-
-    `parts` is how many released matrices G is the sum of: `noise` is that of the sum, the others' is of one.
-    """
+    """G, and for every class c the number of its rows n_c and their sum S_c; G is the sum of `parts` matrices."""
 
     gram: Array
     sums: Array
@@ -128,8 +124,7 @@ FLOOR_CAP = 12.0
 def default_floor(columns: int) -> float:
     """The floor under the eigenvalues of T in standard deviations of the noise: min(2√d, 12).
 
-    The noise alone has eigenvalues up to 2s√d in size, so an eigenvalue below that cannot be told from
-    noise and its inverse is arbitrary. Any multiple of s√d from 1 to 2 does nearly as well.
+    Noise alone has eigenvalues up to 2s√d: what is below cannot be told from it, and its inverse is arbitrary.
     """
     return min(2.0 * math.sqrt(columns), FLOOR_CAP)
 
@@ -143,9 +138,8 @@ def floor_of(floor: float | None, noise: float, columns: int) -> float:
 class Spectrum:
     """A symmetric matrix with its eigenvalues raised to at least `floor`, ready to be divided by.
 
-    Raised, not dropped: a direction lost in noise is damped to 1/floor of what it says, and still helps
-    when it carries much of the class difference. With no noise the floor is zero and eigenvalues that are
-    zero up to rounding are left out, which gives the least-norm solution, as `numpy.linalg.lstsq` does.
+    Raised, not dropped: a direction lost in noise is damped, and still helps where classes differ much. With no noise,
+    eigenvalues that are zero up to rounding are left out, which gives the least-norm solution.
     """
 
     observed: Array
@@ -177,11 +171,7 @@ def decompose(matrix: Array, *, floor: float, ridge: float = 0.0) -> Spectrum:
 
 
 def noise_edge(noise: float, columns: int) -> float:
-    """2s√d: the largest eigenvalue that noise alone shows, up to a fluctuation of order s·d^(−1/6).
-
-    The symmetric noise matrix has standard deviation s off its diagonal and √2·s on it; its spectrum is
-    Wigner's semicircle.
-    """
+    """2s√d, the largest eigenvalue of noise alone up to order s·d^(−1/6): Wigner's semicircle, s off the diagonal."""
     return 2.0 * noise * math.sqrt(columns)
 
 
@@ -195,8 +185,7 @@ def learnable_rank(values: Array, noise: float) -> int:
 def deflated(values: Array, noise: float) -> Array:
     """What the rows themselves have along noisy eigenvectors: √(L² − 4s²d), and zero inside the noise.
 
-    A true eigenvalue λ > s√d under such noise is seen at L = λ + s²d/λ, along a direction whose squared
-    cosine with the true one is 1 − s²d/λ²; so the rows have λ − s²d/λ = √(L² − 4s²d) along what is seen.
+    λ > s√d is seen at L = λ + s²d/λ, along a direction of squared cosine 1 − s²d/λ²: the rows have λ − s²d/λ there.
     """
     edge = noise_edge(noise, len(values))
     inside = np.maximum(values, 0.0)
@@ -204,10 +193,7 @@ def deflated(values: Array, noise: float) -> Array:
 
 
 def held(values: Array, noise: float) -> Array:
-    """What the rows have along noisy eigenvectors, those inside the noise too, which share what is left of the trace.
-
-    The trace of the noise has mean zero, so the trace that is seen is the rows' own up to s√(2d).
-    """
+    """As `deflated`, where those inside the noise share what is left of the trace, which is right up to s√(2d)."""
     held = deflated(values, noise)
     inside = values <= noise_edge(noise, len(values))
     if inside.any():
@@ -228,10 +214,7 @@ def least_squares(
 ) -> LinearFit:
     """The line of least squares, with an intercept that is not penalised.
 
-    w = (T + ridge)⁻¹(Σxv − v̄Σx) with T = G − nμμᵀ floored, and v ≈ wᵀ(x − μ) + v̄ + β. The floor is the
-    one that classification uses, for the same reason: the right-hand side has noise s/c in every
-    direction, which a small eigenvalue would multiply.
-
+    w = (T + ridge)⁻¹(Σxv − v̄Σx) with T = G − nμμᵀ floored as for classes, and v ≈ wᵀ(x − μ) + v̄ + β, where
     β = −v̄(s/c)² tr(T⁻¹)/n: Σxv − v̄Σx and μ share the noise of Σx, so that E[wᵀμ] is off by this much.
     """
     scatter = moments.scatter()
@@ -244,10 +227,7 @@ def least_squares(
 
 @dataclass(frozen=True, eq=False)
 class Principal:
-    """Orthonormal directions (rows), strongest first, with the sum of squares of the rows along each.
-
-    `total` is the sum over all directions, and `learnable` how many stand out of the noise.
-    """
+    """Orthonormal directions (rows), strongest first, their sums of squares, and how many stand out of the noise."""
 
     directions: Array
     squares: Array
@@ -256,15 +236,12 @@ class Principal:
 
 
 def principal_directions(scatter: Scatter, *, centre: bool = True, lift: float = 0.0) -> Principal:
-    """All directions, strongest first.
+    """All directions, strongest first: eigenvectors of T = G − nμμᵀ, or, not centred, of T + nμμᵀ.
 
-    Centred, they are the eigenvectors of T = G − nμμᵀ. Not centred, they are those of T + nμμᵀ with μ
-    read from the border of the release: there the mean has noise s√d/(cn), while inside G it would have to
-    stand out of 2s√d by itself, and with thousands of columns it is often all that can be learned. The
-    squares are those that the rows have along the directions returned, not those seen: `deflated` for T,
-    and likewise for the mean, whose length is seen too large by (s/c)²d/n².
-
-    `lift` is how much rounding on a coarse grid may have added to the diagonal: a direction must stand out of that too.
+    μ is read from the border of the release, where it has noise s√d/(cn); inside G it would have to stand out of
+    2s√d. The squares are those that the rows have along the directions returned, not those seen: `deflated` for T,
+    and for the mean, whose length is seen too large by (s/c)²d/n². `lift` is how much rounding on a coarse grid may
+    have added.
     """
     with few_threads(scatter.matrix.size):
         observed, vectors = np.linalg.eigh(scatter.matrix)

@@ -28,35 +28,21 @@ Array = NDArray[np.float64]
 class PCA(Saved, Estimator):
     """Principal components, and how many of them can be believed.
 
-    `learnable_rank_` is the number of directions that stand out of the noise: eigenvalues of the scatter
-    matrix above 2s√d, the largest that noise alone shows. By default that many are kept; asking for more
-    warns, because the rest are noise. `explained_variance_` is what the rows have along the components
-    returned, with the noise taken out, and 0 for those that are noise.
-
-    There is no `fit_transform`: what a model is fitted from holds no rows.
+    `learnable_rank_` is the number of directions that stand out of the noise: eigenvalues of the scatter matrix above
+    2s√d. `explained_variance_` is what the rows have along the components returned, with the noise taken out.
 
     Parameters
     ----------
     n_components
-        How many directions to keep. None: as many as can be learned.
+        How many directions to keep; None: as many as can be learned. More are noise, and warned of.
     centre
-        Directions around the mean, as in scikit-learn; or, False, around zero, where the mean itself is a
-        direction, often the strongest. Its own estimate comes from the border of the release
-        (`principal_directions`).
+        Directions around the mean, as in scikit-learn; or, False, around zero, where the mean itself is a direction.
     epsilon, delta, accepted_delta, method, options
         Those of `LogisticRegression`; the method makes a release.
 
-    >>> from fractions import Fraction
-    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn, Quantizer
-    >>> encoder = Encoder(tuple(NumericColumn(name, low=-1, high=1) for name in "ab"), mode="linear")
-    >>> features = Quantizer(encoder, attributes_total=2, gamma=4096).quantize({"a": [-1, 0, 1], "b": [-1, 0, 1]})
-    >>> rows = np.column_stack([features, LabelBlock(None).quantize(None, 4096, rows=3)])
-    >>> release = MomentRelease(
-    ...     matrix=rows.T @ rows, gamma=4096, rows=3, encoders=(("lab", encoder),), label=LabelBlock(None),
-    ...     mu=Fraction(0), guarantees=(), plan="", run="", reproducible=False,
-    ... )
-    >>> model = PCA().fit(release)
-    >>> model.learnable_rank_, model.transform({"a": [1], "b": [1]}).round(3).tolist()
+    >>> from colonnade.models.release import EXAMPLE
+    >>> model = PCA().fit(EXAMPLE)
+    >>> model.learnable_rank_, model.transform({"age": [90]}).round(3).tolist()
     (1, [[1.0]])
     """
 
@@ -108,7 +94,9 @@ class PCA(Saved, Estimator):
             )
         degrees = max(scatter.count - 1.0, 1.0)
         directions = principal.directions[:kept]
-        self.components_ = directions * _signs(directions)[:, None]
+        # The largest entry of each direction is positive, so that equal releases look equal.
+        largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
+        self.components_ = directions * np.where(largest < 0, -1.0, 1.0)
         self.explained_variance_ = principal.squares[:kept] / degrees
         total = max(principal.total, float(principal.squares.sum()))
         self.explained_variance_ratio_ = principal.squares[:kept] / total if total > 0 else np.zeros(kept)
@@ -127,10 +115,7 @@ class PCA(Saved, Estimator):
         return np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
 
     def captured_variance(self, X: Rows) -> float:
-        """The share of these people's sum of squares, around `mean_`, that lies along the components: ‖DV‖²/‖D‖².
-
-        Exact figures on people who are not public are themselves a release, and this does not charge for it.
-        """
+        """‖DV‖²/‖D‖² of these people around `mean_`: on private people a release, which this does not charge."""
         rows = fitted(self, "components_").features(X) - self.mean_
         whole = float(np.einsum("ij,ij->", rows, rows))
         along = rows @ self.components_.T
@@ -155,9 +140,3 @@ def _scatter(release: MomentRelease) -> Scatter:
     return Scatter(
         float(release.rows), np.zeros(release.columns), moments.gram, moments.noise, moments.border
     )
-
-
-def _signs(directions: Array) -> Array:
-    """Signs that make the largest entry of each direction positive, so that equal releases look equal."""
-    largest = np.argmax(np.abs(directions), axis=1)
-    return np.where(directions[np.arange(len(directions)), largest] < 0, -1.0, 1.0)

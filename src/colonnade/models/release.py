@@ -1,8 +1,4 @@
-"""The one object every model here is fitted from: a noisy matrix of second moments, already public.
-
-It has left the door, it has been paid for, and it can be used any number of times: what is computed from
-it is post-processing.
-"""
+"""The one object every model here is fitted from: a noisy matrix of second moments, paid for and public."""
 
 from __future__ import annotations
 
@@ -16,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.encoder import Encoder
-from colonnade.data.labels import LabelBlock, LabelBlocks, label_named
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import LabelBlock, LabelBlocks, RealLabel, label_named
 from colonnade.errors import DataError, ModelDamaged, path_of
 from colonnade.markup import html_table
 from colonnade.models.estimator import NoRows
@@ -36,28 +33,19 @@ Array = NDArray[np.float64]
 class MomentRelease(ReadsPeople, NoRows):
     """Σ z̃z̃ᵀ plus noise over the aligned rows, on the integer grid, with all that is needed to read it.
 
-    A row is z̃ = (features, label block): the encoded columns of the parties in the order of `encoders`,
-    each divided by √m for m attributes in all and rounded on the grid of `gamma`; then the label's block.
-    Entries that are zero for every row, such as the product of two classes, are not released and are 0.
+    A row is z̃ = (features, label block): the encoded columns of the parties in the order of `encoders`, each divided
+    by √m for `attributes` = m and rounded on the grid of `gamma`; then the label's block. Products that are zero for
+    every row, such as that of two classes, are not released and are 0.
 
-    `attributes` is m; a release that holds some of the columns only keeps the m under which they were released.
-    `mu` is the Skellam noise with every party's part in it: variance 2·mu on the diagonal, mu elsewhere.
-    `plan` and `run` are the digests under which the ledgers hold this release. A `reproducible` release had
-    noise from a seed: it is for tests and protects nobody. A `conditional` release has one matrix of (features, the
-    constant) for each class, along the diagonal of `matrix`; what lies beside them is 0 and was not released.
-    Of several labels `label` is the first, which models are fitted to where none is named, and `more_labels` lie after
-    it; `for_label` is the release of one of them.
+    `mu` is the Skellam noise with every party's part in it: variance 2·mu on the diagonal, mu elsewhere. A
+    `reproducible` release had noise from a seed and protects nobody. A `conditional` one has one matrix of (features,
+    the constant) for each class, along the diagonal of `matrix`. Models are fitted to `label` where none of
+    `more_labels` is named.
 
-    >>> from colonnade.data.kinds import NumericColumn
-    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
-    >>> release = MomentRelease(
-    ...     matrix=np.array([[160000, 0], [0, 250000]]), gamma=100, rows=50, encoders=(("bank", encoder),),
-    ...     label=LabelBlock(None), mu=Fraction(10**8), guarantees=(), plan="", run="", reproducible=False,
-    ... )
-    >>> release
-    MomentRelease(1 feature of 1 party, no label, 50 rows, noise 1)
-    >>> release.gram, round(release.plain_moments().count, 1)
-    (array([[16.]]), 51.0)
+    >>> EXAMPLE
+    MomentRelease(1 feature of 1 party, a label of kind 'real', 50 rows, noise 0.1)
+    >>> EXAMPLE.gram
+    array([[16.]])
     """
 
     matrix: NDArray[np.int64]
@@ -125,8 +113,7 @@ class MomentRelease(ReadsPeople, NoRows):
     def for_label(self, label: str | None = None) -> MomentRelease:
         """The release of one of its labels, the first if none is named, at no cost; itself where it has no other.
 
-        What is said of that label carries √k times the noise that it would have alone among k labels, and a count k
-        times; what is said of features carries the same.
+        Of k labels each carries √k times the noise that it would have alone, and a count k times.
         """
         blocks = self.labels.blocks
         declared = tuple(block.label for block in blocks if block.label is not None)
@@ -182,11 +169,7 @@ class MomentRelease(ReadsPeople, NoRows):
     def select(
         self, columns: Iterable[str] | None = None, *, parties: Iterable[str] | None = None
     ) -> MomentRelease:
-        """The release of some of the columns, or of some parties' columns, with the label: at no cost.
-
-        Columns are named as in `column_names`, or as party.column; those that went through a map together are taken
-        together, under the map's name. Their order stays that of the release.
-        """
+        """The release of some columns or parties, with the label, at no cost; what one map took is taken together."""
         places, kept = selected(self.encoders, columns, parties)
         if self.conditional:
             one = np.append(places, self.columns)
@@ -277,11 +260,7 @@ class MomentRelease(ReadsPeople, NoRows):
     def synthesize(
         self, rows: int, *, seed: int | None = None, progress: Progress | None = None
     ) -> SyntheticTable:
-        """A table of so many invented people that agrees with this release: at no cost.
-
-        It has the columns that the parties declared, in their units and spellings, and a manifest that says where it
-        comes from, how well it fits and what not to do with it. `select` takes some of the columns first.
-        """
+        """A table of so many invented people that agrees with this release, in its parties' own units: at no cost."""
         checked_rows(rows)
         return self.table_model(progress=progress).draw(rows, seed=seed, progress=progress)
 
@@ -323,7 +302,6 @@ class MomentRelease(ReadsPeople, NoRows):
             raise ModelDamaged(f"{path} describes a release that cannot be: {error}") from None
 
     def _described(self) -> dict[str, object]:
-        """Everything but the matrix, as plain values."""
         return {
             "gamma": self.gamma,
             "rows": self.rows,
@@ -342,7 +320,6 @@ class MomentRelease(ReadsPeople, NoRows):
 
     @property
     def _edge(self) -> slice:
-        """Where the label that models are fitted to lies."""
         return slice(self.columns, self.columns + self.label.width)
 
     def _block(self, rows: slice, columns: slice) -> Array:
@@ -351,3 +328,17 @@ class MomentRelease(ReadsPeople, NoRows):
 
 def _described(label: LabelBlock) -> str:
     return "no label" if label.label is None else f"a label of kind {label.kind!r}"
+
+
+EXAMPLE = MomentRelease(
+    matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]),
+    gamma=100,
+    rows=50,
+    encoders=(("bank", Encoder((NumericColumn("age", low=0, high=90),), mode="linear")),),
+    label=LabelBlock(RealLabel("pays", low=0, high=9)),
+    mu=Fraction(10**6),
+    guarantees=(),
+    plan="",
+    run="",
+    reproducible=False,
+)

@@ -1,7 +1,6 @@
 """Boosted trees from a class-conditional release: trained on synthetic people, checked on others of them, and free.
 
-A class-conditional release tells of two columns at a time by class, so trees may ask two questions on the way to a
-leaf: more would learn what the fit made up. LightGBM is the extra `trees`: pip install 'colonnade[trees]'.
+The release tells of two columns at a time by class, so trees ask two questions: more would learn what the fit made up.
 """
 
 from __future__ import annotations
@@ -36,22 +35,11 @@ AS_GOOD = 0.002
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GradientBoostedTrees(Classifier):
-    """Boosted trees of two questions each, for two classes, from a class-conditional release.
+    """Boosted trees of two questions each, for two classes, from a class-conditional release: the extra `trees`.
 
-    Nothing is charged: trees are trained on a table drawn from the release. `check_` is what they and the linear rule
-    do on a held-out part of that table; it says whether trees learnt more than the linear rule from the same
-    release, not how good either is on people. `advice_` says plainly where the linear rule is expected to be as good.
-
-    Parameters
-    ----------
-    rows
-        Synthetic people to train on.
-    rounds, rate
-        Trees at most, and how much each counts. Fewer are grown where they predict the held-out part no better.
-    threshold
-        The second class is predicted where its probability is above this.
-    seed
-        Of the draw.
+    Trained on `rows` people drawn with `seed`: at most `rounds` trees, each counting `rate`. `check_` compares them
+    with the linear rule on a held-out part of the drawn table, which says nothing of people; `advice_` says where the
+    linear rule is expected to be as good. The second class is predicted where its probability is above `threshold`.
 
     >>> GradientBoostedTrees(rounds=100).get_params()["rounds"]
     100
@@ -67,7 +55,13 @@ class GradientBoostedTrees(Classifier):
         """Draw a table from a class-conditional release, and train on it."""
         refuse_labels(y)
         self._check(release)
-        lightgbm = _lightgbm()
+        try:
+            import lightgbm
+        except ImportError:
+            raise NotInstalled(
+                "boosted trees need the package lightgbm, which is not installed. Install the extra: pip install "
+                "'colonnade[trees]'."
+            ) from None
         begin(self, release)
         model = release.table_model()
         self.columns_ = model.margins.columns
@@ -116,7 +110,6 @@ class GradientBoostedTrees(Classifier):
         return self
 
     def predict_proba(self, X: Rows) -> Array:
-        """One probability per class, in the order of `classes_`."""
         second = 1.0 / (1.0 + np.exp(-self.decision_function(X)))
         return np.column_stack([1.0 - second, second])
 
@@ -163,17 +156,6 @@ class GradientBoostedTrees(Classifier):
         return f"The linear rule is expected to be as good: {'; '.join(reasons)}. Use LogisticRegression."
 
 
-def _lightgbm() -> Any:
-    try:
-        import lightgbm
-    except ImportError:
-        raise NotInstalled(
-            "boosted trees need the package lightgbm, which is not installed. Install the extra: pip install "
-            "'colonnade[trees]'."
-        ) from None
-    return lightgbm
-
-
 def _auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
     from sklearn.metrics import roc_auc_score
 
@@ -196,7 +178,6 @@ def _features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.int32]
 
 
 def _levels(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.int32]]:
-    """The level numbers of raw rows by column name."""
     table: Mapping[str, Any] | None = columns_by_name(rows)
     if table is None:
         raise DataError("trees read raw columns by name, and these rows have no names.")

@@ -1,13 +1,9 @@
 """How far the noise of a release can have moved a model's coefficients: intervals that spend nothing.
 
-The noise's law is public, so its effect can be rehearsed: fresh noise of the same law is added to a stand-in for the
-noise-free moments, the model's rule is applied, and the error is seen, because for a stand-in the noise-free
-coefficients are known. All of it is post-processing of the release; the rehearsal's own noise protects nobody and
-comes from a stream that the release determines, so that a release has one answer.
-
-What is covered: the coefficients that the same rule, with the same floor, would give on the moments without noise. What
-is not: how coefficients would differ had other people been in the table (sampling error), the damping that the floor
-itself does, rounding to the grid, and whether a linear rule fits.
+Fresh noise of the release's public law is added to a stand-in for the noise-free moments and the model's rule applied:
+for a stand-in the noise-free coefficients are known. The rehearsal's noise protects nobody and comes from a stream that
+the release determines, so that a release has one answer. Covered are the coefficients that the same rule, with the same
+floor, would give without noise; not sampling error, the floor's damping, rounding, and whether a linear rule fits.
 """
 
 from __future__ import annotations
@@ -82,11 +78,7 @@ class _Skipped(Exception):
 
 @dataclass(eq=False)
 class Watch:
-    """Who watches the rehearsals, who may end them, and how long they may take; afterwards why they were skipped.
-
-    `advance` is told after each how many of how many are done, and `interrupted` is asked whether to go on. An estimate
-    is whole or not there at all, so that a release never has two.
-    """
+    """Who is told of rehearsals (`advance`), who may end them, how long they may take, and why they were skipped."""
 
     advance: Callable[[str, int, int], None] = lambda _step, _done, _total: None
     interrupted: Callable[[], bool] = lambda: False
@@ -123,19 +115,14 @@ class Watch:
 class Uncertainty:
     """The coefficients of a model and how far noise can have moved them and any combination of them.
 
-    With more than two classes, coefficients are those of a class minus the mean over classes, which predicts the same.
-    `errors` are rehearsed errors: stand-in, draw, row, feature. Rows in `unknown` belong to classes that are too rare
-    for this noise; nothing is claimed about them.
+    Of more than two classes they are those of a class minus the mean. `errors` are by stand-in, draw, row, feature.
+    Rows in `unknown` belong to classes that are too rare for this noise.
     """
 
     coefficients: Array
     errors: Array
     unknown: tuple[int, ...] = ()
     rate: float = RATE
-
-    @property
-    def draws(self) -> int:
-        return int(self.errors.shape[1])
 
     @property
     def half_widths(self) -> Array:
@@ -146,7 +133,8 @@ class Uncertainty:
         """Half the length of the interval around `combinations @ coefficients`: row, combination."""
         ordered = np.sort(np.abs(self.errors @ combinations.T), axis=1)
         # A new error is below the k-th of B like ones with probability k/(B + 1), whatever their law.
-        place = min(math.ceil(self.rate * (self.draws + 1)), self.draws) - 1
+        draws = self.errors.shape[1]
+        place = min(math.ceil(self.rate * (draws + 1)), draws) - 1
         widths = MARGIN * ordered[:, place].max(axis=0)
         widths[list(self.unknown)] = np.inf
         return np.asarray(widths)
@@ -160,17 +148,12 @@ def noise_uncertainty(
     draws: int | None = None,
     watch: Watch | None = None,
 ) -> Uncertainty | None:
-    """Intervals for the coefficients of a classification or regression, or None where noise drowns the release.
+    """Intervals for the coefficients of a model, or None where noise drowns the release or a `watch` skipped them.
 
-    With a `watch` also None where it skipped them, which it then says; without one they take as long as they take.
-
-    Claim, held by simulation and not by proof: over the noise of the release, each interval covers the coefficient that
-    the same rule with the same floor gives on the noise-free moments with probability at least `rate`, on average over
-    the coefficients of a model.
-
-    Two stand-ins for the noise-free moments are tried and the larger error counts: the release itself, whose spectrum
-    is wider than the true one, and the release with its spectrum shrunk to what stands out of the noise. An error is
-    counted with its bias, so an interval also reaches as far as the noise shifts a coefficient on average.
+    Claim, held by simulation and not by proof: over the noise of the release, each interval covers the coefficient
+    that the same rule with the same floor gives on the noise-free moments with probability at least `rate`, on
+    average over the coefficients of a model. The larger error of two stand-ins counts, with its bias: the release
+    itself, whose spectrum is too wide, and the release with its spectrum shrunk to what stands out of the noise.
     """
     if not 0.0 < rate < 1.0 or (draws is not None and draws < rate * (draws + 1)):
         raise ValueError(f"{draws} draws are too few for a rate of {rate}, which is a probability below 1")
@@ -188,7 +171,8 @@ def _estimate(
 ) -> Uncertainty | None:
     if watch is not None:
         watch.begin(release.columns)
-    faint = _faint(release)
+    several = release.label.one_hot and len(release.label.classes) > 2
+    faint = faint_classes(release.class_moments()) if several else ()
     coefficients = _against_others(rule.coefficients(release), faint)
     if draws is None:
         draws = int(min(MOST_DRAWS, max(FEWEST_DRAWS, 2_000_000_000 // release.columns**3)))
@@ -202,11 +186,7 @@ def _estimate(
 
 
 def noise_free(release: MomentRelease, *, rule: Rule = MODELS_OWN, faint: tuple[int, ...] = ()) -> Array:
-    """What intervals are about: the coefficients, each class against the others, of moments that carry no noise.
-
-    The release says with its `mu` how much noise the floor is for; its matrix has none. Only a simulation has such a
-    release.
-    """
+    """What intervals are about, of a simulated release whose matrix has no noise: `mu` is what the floor is for."""
     return _against_others(rule.coefficients(release, noiseless=True), faint)
 
 
@@ -252,10 +232,9 @@ def _noisy(release: MomentRelease, randomness: Randomness) -> MomentRelease:
 
 
 def _shrunk(release: MomentRelease) -> MomentRelease:
-    """The release with its scatter shrunk to what stands out of the noise.
+    """The release with its scatter shrunk to what stands out of the noise: λ = (L + √(L² − 4s²d))/2 for L seen.
 
-    A true eigenvalue λ above s√d is seen at L = λ + s²d/λ, so λ = (L + √(L² − 4s²d))/2; those inside the noise are
-    replaced by their mean, which the trace determines well.
+    Those inside the noise are replaced by their mean, which the trace determines well.
     """
     values, vectors = np.linalg.eigh(_scatter(release))
     edge = noise_edge(release.noise, len(values))
@@ -274,11 +253,7 @@ def _shrunk(release: MomentRelease) -> MomentRelease:
 
 
 def _against_others(rows: Array, faint: tuple[int, ...]) -> Array:
-    """Rows minus the mean of the rows of classes that are not faint; a single row stays as it is.
-
-    Only differences between classes' scores decide anything, and what all of them share is mostly the common mean seen
-    through directions that carry no rows: large, meaningless and noisy.
-    """
+    """Rows minus the mean of the rows of classes that are not faint: only differences of scores decide."""
     if len(rows) == 1:
         return rows
     clear = [index for index in range(len(rows)) if index not in faint]
@@ -293,12 +268,6 @@ def _scatter(release: MomentRelease) -> Array:
     sums = moments.sums[clear]
     within = moments.gram - sums.T @ (sums / moments.counts[clear][:, None])
     return np.asarray((within + within.T) / 2.0)
-
-
-def _faint(release: MomentRelease) -> tuple[int, ...]:
-    if not release.label.one_hot or len(release.label.classes) == 2:
-        return ()
-    return faint_classes(release.class_moments())
 
 
 def _key(release: MomentRelease) -> bytes:

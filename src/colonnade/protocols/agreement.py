@@ -23,11 +23,10 @@ from colonnade.runtime.wire import SPOKEN, Message
 
 
 async def prove_ledgers(party: Party, openings: Iterable[Opening]) -> None:
-    """Each member names the highest entry that it holds a receipt for of each owner's ledger; the owner proves it.
+    """Each member names the highest entry that it has a receipt for of each owner's ledger; the owner proves it.
 
-    Raises `LedgerReplaced` for a ledger that is not the one known here, and `LedgerAltered` where an owner does not
-    prove the entry, at that owner as well. A member without receipts has nothing to compare, and says so. Frames have
-    one length, whatever is known, and are said anew when a run goes on.
+    `LedgerReplaced`: a ledger is not the one known here. `LedgerAltered`: an owner does not prove the entry, raised
+    there too. Frames have one length, whatever is known, and are said anew when a run goes on.
     """
     known: dict[str, Receipt | None] = {
         opening.party: party.ledger.recognise(opening) for opening in openings if opening.party != party.name
@@ -86,7 +85,6 @@ def canonical(data: Any) -> bytes:
 
 
 def digest(data: Any) -> str:
-    """SHA-256 of the canonical JSON text."""
     return hashlib.sha256(canonical(data)).hexdigest()
 
 
@@ -105,10 +103,9 @@ def flatten(data: Any, path: str = "") -> dict[str, Any]:
 
 
 async def meet(party: Party, spoken: tuple[int, int] = SPOKEN) -> None:
-    """Give the run a name to which everybody contributed, so that no message of another run fits it.
+    """A run's name to which everybody contributed, so that no message of another run fits it; ledgers are proved.
 
-    Everybody also says whether it draws from a seed: one such party is enough to taint the run. An owner says
-    which ledger it will charge, and proves that it goes on from what others hold receipts of, before a charge.
+    Everybody also says whether it draws from a seed: one such party is enough to taint the run.
     """
     fields = {
         "contribution": party.randomness.bytes(16).hex(),
@@ -134,7 +131,6 @@ async def meet(party: Party, spoken: tuple[int, int] = SPOKEN) -> None:
 
 
 def common_wire(said: Mapping[str, Message]) -> int:
-    """The newest wire version that everybody speaks."""
     spoken = {}
     for name, message in said.items():
         match message.fields.get("wire"):
@@ -156,10 +152,7 @@ def common_wire(said: Mapping[str, Message]) -> int:
 
 
 async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:
-    """Stop unless every member holds the same `data`; the error names the first field that differs.
-
-    If anybody differs from anybody, every member sees at least one difference, so all take the second look.
-    """
+    """Stop unless every member holds the same `data`; the error names the first field that differs, at every member."""
     whole = digest(data)
     members = party.group.members
     said = await exchange(party, what, Message({"digest": whole}), members)
@@ -182,11 +175,10 @@ async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:
 
 
 async def agree_on_public(party: Party, step: str, announced: Iterable[str], *public: NDArray[Any]) -> None:
-    """Stop unless everybody in `told` was told the same at `step`; returns before anything that rests on it leaves.
+    """Stop unless all in `announced` were told the same at `step`; returns before anything that rests on it leaves.
 
     Guarantee: two members that follow the protocol and both return here hold the same bytes, whatever the others do
     (docs/proofs/public-state.md). They compare with each other, since whoever told them is whom they do not believe.
-    Where fewer than two were told there is nothing to compare, and nothing is sent.
     """
     announced = tuple(announced)
     if party.name not in announced or len(announced) < 2:
@@ -211,10 +203,7 @@ STEP = "approval"
 async def wait_for_approval(
     party: Party, asking: Sequence[str], agreed: Mapping[str, Any], plans: Sequence[Any]
 ) -> None:
-    """Return when every owner in `asking` has the yes that it asks for; nothing is sent where nobody asks.
-
-    `agreed` is what all members compared as their job, and `plans` are those that its cost is shown by.
-    """
+    """Return when every owner in `asking` has the yes that it asks for to `agreed`, whose cost `plans` show."""
     if not asking:
         return
     for owner in asking:
@@ -262,11 +251,10 @@ async def _heard(party: Party, owner: str, asks: bool) -> None:
 
 
 async def charge_first(party: Party, release: Release) -> None:
-    """Charge this party's ledger for the whole release and keep the peers' receipts.
+    """Charge this party's ledger for the whole release, before anything derived from data is on the wire.
 
-    A refusal is raised here, before anything derived from data is on the wire. The charge must be a new one: the
-    noise that follows is drawn for it alone. Peers keep the head of
-    this ledger, so that cutting its end off is noticed when they meet again.
+    The charge must be a new one: the noise that follows is drawn for it alone. Peers keep the ledger's head, so that
+    cutting its end off is noticed when they meet again.
     """
     receipt: Receipt = party.ledger.charge(release, party.dataset, fresh=True)
     # As an array a number has one length: bytes are in every report, and the length of a ledger is its party's own.
@@ -290,10 +278,7 @@ async def charge_first(party: Party, release: Release) -> None:
 
 @dataclass(frozen=True)
 class PartSpec:
-    """The part that a run is about, and at an owner how its data set was cut before, if it was.
-
-    `rules` are those by which this owner reads ids. `keep` writes down a cut that is the data set's first.
-    """
+    """The part that a run is about; at an owner how its data set was cut before, and `keep` to write a cut down."""
 
     share: float
     name: PartName
@@ -325,8 +310,6 @@ class PartSpec:
 
 @dataclass(frozen=True, eq=False)
 class PartAccountant(AskingAccountant):
-    """An accountant with which every charge is about one part of the data set."""
-
     part: Part
 
     def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Any:
@@ -334,10 +317,9 @@ class PartAccountant(AskingAccountant):
 
 
 async def agree_on_cut(party: Party) -> Cut | None:
-    """One key for all owners, and from here on every charge of this run is about its part; None at mere members.
+    """One key for all owners, of the first whose data set was cut before, or fresh; None at mere members.
 
-    The key is that of the first owner whose data set was cut before; a fresh one of the first owner if none was. An
-    owner whose data set was cut by another key counts this run in every part.
+    From here on every charge is about the run's part; an owner whose data set was cut by another key counts it in all.
     """
     requested: PartSpec = party.part
     if not party.owns_columns:

@@ -1,8 +1,7 @@
 """From one party's table to rows that are the same people in the same order at every party.
 
-The parties first test whether their lists of ids are equal, by intersecting one blinded digest of the whole list:
-tables that hold the same people in the same order need nothing else. Otherwise they find the people they have in
-common: on a curve, or through the server where it is trusted with as much already and every owner accepts it. A digest
+Whether lists of ids are equal is tested by intersecting one blinded digest of each; otherwise people in common are
+found on a curve, or through the server where it is trusted with as much already and every owner accepts it. A digest
 never travels in a form that could be compared with a guess.
 """
 
@@ -39,7 +38,6 @@ _GONE = {
 
 
 def check_alignment(how: object, place: str = "alignment") -> None:
-    """Return if there is such a way to align."""
     if isinstance(how, str) and how in _GONE:
         raise UnknownChoice(f"{place}: found {how!r}: {_GONE[how]}. {_INSTEAD}")
     choices = get_args(Alignment)
@@ -52,12 +50,10 @@ def check_alignment(how: object, place: str = "alignment") -> None:
 async def align(
     party: Party, table: Table | None, how: Alignment = "auto", *, in_shares: bool = False
 ) -> AlignedTable | None:
-    """The table as aligned rows; None at nodes that own no columns.
+    """The table as aligned rows; None at nodes that own no columns. docs/proofs/psi.md has what each learns.
 
-    * "equal": all owners must hold the same ids in the same order. Each learns whether that is so, and if not,
-      whether sorting would help; the active party learns it of each peer.
-    * "curve", "server": the rows whose ids all owners have, in an order that says nothing, matched in this way. What
-      each learns stands in docs/proofs/psi.md.
+    * "equal": all owners must hold the same ids in the same order; each learns whether sorting would help.
+    * "curve", "server": the rows whose ids all owners have, in an order that says nothing, matched in this way.
     * "auto": as "equal" if the ids are equal. Else as "server" with two owners in a run `in_shares` of which the server
       keeps one, if both accept it; else as "curve".
     """
@@ -93,9 +89,9 @@ async def _align(party: Party, table: Table, how: Alignment, *, offered: bool) -
     if offered:
         await server_intersection.no_matching(party)
     common_rows = await intersect(party, Ids.of_table(table), padded=party.shown_ids)
-    if common_rows is None or not len(common_rows.rows):
+    if common_rows is None or not len(common_rows):
         raise _nobody(party)
-    common = table.take(common_rows.rows)
+    common = table.take(common_rows)
     agreed = await _compare(party, common)
     if agreed is None:
         raise PeopleDiffer(
@@ -107,20 +103,19 @@ async def _align(party: Party, table: Table, how: Alignment, *, offered: bool) -
 async def _align_through_server(party: Party, table: Table) -> AlignedTable:
     """The rows that the server named, if every two owners hold the same ids in that order.
 
-    Whatever is wrong ends here, at one step and in the same words: where it shows would else tell the server something
-    of the place that it named wrongly.
+    Whatever is wrong ends here, at one step and in the same words: where it shows would tell the server something.
     """
-    named = await server_intersection.ask_through_server(party, Ids.of_table(table))
+    rows, sound = await server_intersection.ask_through_server(party, Ids.of_table(table))
     # Drawn in any case, so that a run that goes on draws alike.
     spoilt = party.randomness.bytes(_DIGEST)
-    common = table.take(named.rows) if len(named.rows) else None
+    common = table.take(rows) if len(rows) else None
     digest = _digest(party, "in order", Ids.of([]) if common is None else Ids.of_table(common))
     held = [
-        await _holds(party, peer, digest if named.sound else spoilt)
+        await _holds(party, peer, digest if sound else spoilt)
         for peer in party.group.owners
         if peer != party.name
     ]
-    if not (named.sound and all(held)):
+    if not (sound and all(held)):
         raise RemoteProtocolError(
             f"{party.name} at step 'people': the owners do not hold the same people after {party.group.server} matched "
             "them, so that it or one of the owners does not follow the protocol. Nothing was charged. Ask all what "
@@ -153,11 +148,10 @@ def keep_part(aligned: AlignedTable | None, cut: Cut | None, part: PartName) -> 
 
 
 async def compare_people(party: Party, aligned: AlignedTable | None) -> None:
-    """Stop unless every two owners hold the same people in the same order; with two owners there is nothing to compare.
+    """Stop unless every two owners hold the same people in the same order; of two owners there is nothing to compare.
 
     Guarantee: two owners that follow the protocol and both return here hold the same ids in the same order, whatever a
-    third one told them of places or of a cut (docs/proofs/psi.md). Were one person in two rows, the bound on what a row
-    does would not be one on what a person does.
+    third one told them (docs/proofs/psi.md). Were one person in two rows, a bound on rows would not be one on people.
     """
     if aligned is None or len(party.group.owners) == 2:
         return
@@ -193,7 +187,6 @@ async def _swapped(party: Party, peer: str, step: str, point: bytes) -> bytes:
 async def alignment_session(
     party: Party, table: Table | None, how: Alignment, in_shares: bool = False
 ) -> AlignedTable | None:
-    """Meet, and find the common people, and nothing else."""
     await meet(party)
     await agree(party, "job", {"program": "alignment", "how": how})
     if table is not None:
@@ -202,10 +195,7 @@ async def alignment_session(
 
 
 async def _same_id_rules(party: Party, table: Table, accepts: bool | None) -> bool:
-    """Ids are compared as each party spells them, so all must spell them by the same declared rules.
-
-    Returns whether all owners accept matching through the server, where this one says whether it does.
-    """
+    """All must spell ids by the same declared rules; returns whether all owners accept matching through the server."""
     parts = len(table.schema.id_columns)
     rules = table.schema.id_spelling.to_data() | ({"columns": parts} if parts > 1 else {})
     mine = canonical(rules).decode()
@@ -242,7 +232,7 @@ async def _compare(party: Party, table: Table, *, explain: bool = False) -> byte
 async def _all_hold(party: Party, digest: bytes) -> bool:
     """Whether every owner holds the same digest: the intersection of sets of one element each."""
     common = await intersect(party, Ids.of([digest.hex()]))
-    return common is not None and len(common.rows) == 1
+    return common is not None and len(common) == 1
 
 
 def _digest(party: Party, what: str, ids: Ids) -> bytes:

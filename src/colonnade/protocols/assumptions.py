@@ -1,10 +1,7 @@
 """What a guarantee of a moment release rests on, in words that follow "provided".
 
-The noise of some dealers may be known, of t unless a group says otherwise, and t computing parties' shares, whoever
-they are: an owner need not keep shares, and a computing party need not own columns. A node that is both counts as both.
-Where what is dealt is checked, up to t members may also deviate from the protocol; where nothing is, everybody is
-assumed to run it. One that deals no noise takes its part away: where an observer's sentence cannot do without that
-part, it says what ε is then.
+The noise of some dealers may be known, of t unless a group says otherwise, and t computing parties' shares. Where what
+is dealt is checked, up to t members may also deviate; where nothing is, everybody is assumed to follow the protocol.
 """
 
 from __future__ import annotations
@@ -24,11 +21,7 @@ UNCHECKED = ", and everybody runs the protocol"
 
 
 def known_to_party(group: Group, verify: Verify = "none") -> int:
-    """How many parts of the noise a party's sentence has to do without.
-
-    Its own and those of t − 1 confederates; where the sentence also holds if another owner deviates, that owner's part
-    as well, which may be missing. Of two owners the other one's own columns are what is protected.
-    """
+    """How many parts of the noise a party's sentence does without: its own, t − 1 confederates', and a missing one."""
     if verify == "none" or len(group.owners) == 2:
         return group.threshold
     return group.threshold + 1
@@ -37,11 +30,7 @@ def known_to_party(group: Group, verify: Verify = "none") -> int:
 def server_assumption(
     group: Group, if_disclosed: str = "", verify: Verify = "none", *, deals: bool | None = None
 ) -> str:
-    """For what the server learns: it may keep shares itself, and then it needs fewer confederates.
-
-    Where it deals a part of the noise, that part is one of those that may be known: as the group says, or `deals`.
-    `if_disclosed` says what one more part that is known, or missing, would cost.
-    """
+    """For what the server learns; `if_disclosed` says what one more part that is known, or missing, would cost."""
     t = group.threshold
     if not group.server_keeps:
         if verify != "none" and group.tolerated == t:
@@ -68,10 +57,7 @@ def reader_assumption(group: Group, if_disclosed: str = "", verify: Verify = "no
 
 
 def party_assumption(group: Group, verify: Verify = "none", if_silent: str | None = None) -> str:
-    """For what a party learns about the others' part of a record.
-
-    `if_silent` says what it costs if the server deals no noise; None where a sentence does not count on its part.
-    """
+    """For what a party learns about the others' part of a record; `if_silent`: if the server deals no noise."""
     t = group.threshold
     others = (
         "no other computing party or owner" if t == 1 else f"fewer than {t} other computing parties or owners"

@@ -16,18 +16,8 @@ from colonnade.noise.discrete_gaussian import (
 )
 from colonnade.noise.mechanism import Norms, unknown_fraction
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
+from colonnade.privacy import events
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import (
-    COARSE_BITS,
-    FINE_BITS,
-    FINEST_BITS,
-    Approximated,
-    DiscreteGaussian,
-    Event,
-    MatrixChange,
-    MatrixSkellam,
-    Skellam,
-)
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Group
@@ -42,13 +32,13 @@ _UNBEATEN = Fraction(1 << 20)
 class DealtNoise:
     """A law and the variance of its whole: of every entry of a vector, or of a diagonal entry of a symmetric matrix.
 
-    Off the diagonal the variance is half. `bits` says how near their law discrete Gaussians are drawn. Events are made
-    for any variance, also where no sampler goes, because calibration looks there too; `vector` and `matrix` refuse.
+    Off the diagonal the variance is half. Events are made for any variance, because calibration looks where no sampler
+    goes; `vector` and `matrix` refuse.
     """
 
     law: Law
     variance: Fraction
-    bits: int = COARSE_BITS
+    bits: int = events.COARSE_BITS
 
     @property
     def vector(self) -> DiscreteGaussianNoise | SkellamNoise:
@@ -68,23 +58,25 @@ class DealtNoise:
 
     def vector_event(
         self, change: Norms, group: Group, *, entries: int, known: int | None = None
-    ) -> Approximated:
+    ) -> events.Approximated:
         """What an opened vector is to who knows so many parts; left out, as many as the group tolerates."""
         left, parts = self._left(group, known)
         if self.law == "gaussian":
-            leaf = DiscreteGaussian(change.l2, left, coordinates=entries)
-            return Approximated(leaf, draws=parts * entries, bits=self.bits)
-        skellam = Skellam(change.l1, change.l2, left / 2, coordinates=1 if entries == 1 else None)
-        return Approximated(skellam, draws=parts * entries)
+            leaf = events.DiscreteGaussian(change.l2, left, coordinates=entries)
+            return events.Approximated(leaf, draws=parts * entries, bits=self.bits)
+        skellam = events.Skellam(change.l1, change.l2, left / 2, coordinates=1 if entries == 1 else None)
+        return events.Approximated(skellam, draws=parts * entries)
 
     def matrix_event(
-        self, change: MatrixChange, group: Group, *, size: int, known: int | None = None
-    ) -> Event:
+        self, change: events.MatrixChange, group: Group, *, size: int, known: int | None = None
+    ) -> events.Event:
         """What an opened symmetric matrix of this side is to who knows so many parts."""
         left, parts = self._left(group, known)
         if self.law == "gaussian":
             return matrix_gaussian_event(change, left, size=size, parts=parts, bits=self.bits)
-        return Approximated(MatrixSkellam(change, left / 2), draws=parts * size * (size + 1) // 2)
+        return events.Approximated(
+            events.MatrixSkellam(change, left / 2), draws=parts * size * (size + 1) // 2
+        )
 
     def _left(self, group: Group, known: int | None) -> tuple[Fraction, int]:
         known = group.tolerated if known is None else known
@@ -96,30 +88,28 @@ class DealtNoise:
 
 
 def least_noise(
-    event: Callable[[DealtNoise], Event],
+    event: Callable[[DealtNoise], events.Event],
     *,
     epsilon: float,
     delta: float,
     drawn: Callable[[DealtNoise], object],
     laws: tuple[Law, ...] = LAWS,
-    bits: int = COARSE_BITS,
+    bits: int = events.COARSE_BITS,
     digits: int = 6,
 ) -> DealtNoise:
     """Whichever law keeps the event within ε at δ with less variance; `drawn` refuses what no table can draw.
 
-    `bits` says how near their law discrete Gaussians are drawn; Skellam noise is always drawn to the same.
-
-    Skellam noise is tried only where the discrete Gaussian needs less than 2²⁰. Its Rényi bound is at least that of
-    normal noise of the same variance, which costs more than the few units that rounding takes from a larger one.
+    Skellam noise is tried only where the discrete Gaussian needs less than 2²⁰: its Rényi bound is at least that of
+    normal noise, which costs more than the few units that rounding takes from a larger one.
     """
     noises: list[DealtNoise] = []
     refused = PlanError("no law of noise was named")
     for law in laws:
         if noises and noises[0].variance >= _UNBEATEN:
             break
-        blank = DealtNoise(law, Fraction(1), bits if law == "gaussian" else COARSE_BITS)
+        blank = DealtNoise(law, Fraction(1), bits if law == "gaussian" else events.COARSE_BITS)
 
-        def halved(mu: Fraction, blank: DealtNoise = blank) -> Event:
+        def halved(mu: Fraction, blank: DealtNoise = blank) -> events.Event:
             return event(replace(blank, variance=2 * mu))
 
         try:
@@ -147,20 +137,18 @@ PlanT = TypeVar("PlanT", bound=Plan)
 def bits_for(epsilon: float) -> int:
     """How near their law draws must be where nobody's ε is larger: within 2 to the minus so many."""
     if epsilon <= LARGEST_COARSE_EPSILON:
-        return COARSE_BITS
-    return FINE_BITS if epsilon <= LARGEST_FINE_EPSILON else FINEST_BITS
+        return events.COARSE_BITS
+    return events.FINE_BITS if epsilon <= LARGEST_FINE_EPSILON else events.FINEST_BITS
 
 
 def near_enough(
-    plan: PlanT, accounted: Callable[[PlanT], Iterable[Event]], finer: Callable[[PlanT, int], PlanT]
+    plan: PlanT, accounted: Callable[[PlanT], Iterable[events.Event]], finer: Callable[[PlanT, int], PlanT]
 ) -> PlanT:
-    """The plan, or, where something costs so much that it asks for them, the same with finer draws.
+    """The plan, or, where something costs so much that it asks for them, the same with finer draws. No ε grows.
 
-    `accounted` are all events that are stated to anybody; `finer` draws the same noise to so many bits and refuses what
-    cannot be drawn so, as noise of very small or very large variance. A plan that states everything without is then
-    left as it is. No ε grows: less of δ is paid for the draws, and all else stays.
+    `accounted` are all events that are stated to anybody; a plan that cannot be drawn `finer` is left as it is.
     """
-    for bits in (FINE_BITS, FINEST_BITS):
+    for bits in (events.FINE_BITS, events.FINEST_BITS):
         largest = max((_epsilon(event, plan.delta) for event in accounted(plan)), default=0.0)
         # Of what cannot be stated yet nobody knows how large it is: it takes one after the other.
         if bits_for(largest) < bits:
@@ -174,12 +162,12 @@ def near_enough(
     return plan
 
 
-def in_views(plan: Plan) -> Iterator[Event]:
+def in_views(plan: Plan) -> Iterator[events.Event]:
     """What the plan is to its observers, where ledgers hold nothing beside that."""
     return (view.event for view in plan.views)
 
 
-def _epsilon(event: Event, delta: float) -> float:
+def _epsilon(event: events.Event, delta: float) -> float:
     """ε at δ; ∞ where the draws are too coarse for any."""
     try:
         return account(event, delta).epsilon

@@ -51,9 +51,8 @@ Limit = tuple[str, str, float]
 class Head:
     """One angle of a person, at some frequencies: ω(±s + y) of the parts that are in it.
 
-    `reaches` bound what each owner has of it. `score` says with which sign parts of the score are in it, 0 that they
-    are not; `column` which score that is; `label` whether the label is; `ends` how many classes, or ends of a range,
-    people are told apart by.
+    `reaches` bound what each owner has of it; `score` is the sign of the score `column` in it, 0 for none; `ends` is
+    how many classes, or ends of a range, people are told apart by.
     """
 
     reaches: tuple[float, ...]
@@ -117,10 +116,7 @@ def number_head(reaches: tuple[float, ...], harmonics: int, gamma: int, *, score
 
 @dataclass(frozen=True)
 class EvaluationPlan(SharedPlan):
-    """One evaluation of one model: who, by which bounds on scores, at what ε, with how much noise.
-
-    `reaches` bound each owner's part of every score, by score and owner: no person's is larger in modulus.
-    """
+    """One evaluation of one model; no owner's part of a score is larger in modulus than its entry in `reaches`."""
 
     model: str
     reaches: tuple[tuple[float, ...], ...]
@@ -142,7 +138,6 @@ class EvaluationPlan(SharedPlan):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The owners without the label."""
         return tuple(owner for owner in self.group.owners if owner != self.holder)
 
     @property
@@ -186,7 +181,6 @@ class EvaluationPlan(SharedPlan):
         return int(self.gamma ** len(self.group.owners))
 
     def extent_of(self, owner: str, score: int = 0) -> float:
-        """The bound on one owner's part of a score."""
         return self.reaches[score][self.group.owners.index(owner)]
 
     def of_head(self, head: int, coefficients: NDArray[Any]) -> NDArray[Any]:
@@ -258,10 +252,7 @@ class EvaluationPlan(SharedPlan):
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of an opened number, every dealer's part included, in natural units.
-
-        A count has this one, a coefficient of amplitude A one that is γ/A times as large.
-        """
+        """The standard deviation of an opened count; a coefficient of amplitude A has γ/A times that."""
         return math.sqrt(float(self._dealt.total_variance(self.group))) / self.scale
 
     @cached_property
@@ -320,8 +311,7 @@ class EvaluationPlan(SharedPlan):
 class EvaluationSpec(Spec):
     """Which model is evaluated, within which bounds on its owners' parts of a score, at what ε.
 
-    `limits` are the most that the evaluation may be to some observers about some units, where that is less than what ε
-    for a zeroed record would leave them with: what a training cost, so that evaluating it costs nothing on top.
+    `limits` are the most that it may be to some observers: what training cost, so that evaluating costs nothing on top.
     """
 
     model: str
@@ -422,10 +412,7 @@ class Opened(SessionResult[EvaluationPlan]):
 async def evaluation_session(
     party: Party, table: Table | None, request: EvaluationSpec, terms: Terms | None
 ) -> Opened:
-    """Prepare, open once, publish. `terms` gives this owner's part of every score, from the middle of its range.
-
-    One column for each score, or one number for each person where there is one score.
-    """
+    """Prepare, open once, publish. `terms` are this owner's parts of every score, from the middle of their range."""
     aligned, plan = await prepare(party, table, request, EvaluationPlan)
     mine = None
     if aligned is not None:
@@ -441,7 +428,6 @@ async def evaluation_session(
 async def open_sums(
     party: Party, aligned: AlignedTable | None, terms: Array | None, plan: EvaluationPlan
 ) -> Integers | None:
-    """The noisy sums at the server, None elsewhere."""
     group, t = party.group, party.group.threshold
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
@@ -486,8 +472,7 @@ def checked_terms(terms: Array, owner: str, plan: EvaluationPlan) -> Array:
 def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: EvaluationPlan) -> Integers:
     """What one owner deals of some people, head by head: real parts, then imaginary parts, frequency 0 first.
 
-    The label holder deals them for every sum of a head, weighed: of classes, by whether somebody is of each; of a
-    number, by how near to the low and to the high end of its range it is.
+    The label holder weighs them for every sum of a head: by class, or by nearness to either end of the label's range.
     """
     mine = labels if owner == plan.holder else None
     if owner == plan.holder and mine is None:
@@ -506,7 +491,6 @@ def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: Eval
 
 
 def _weights(labels: NDArray[Any] | None, plan: EvaluationPlan, head: Head) -> list[Array | float]:
-    """How much of each person is in every sum of a head."""
     if labels is None or head.kind == "whole":
         return [1.0]
     if head.kind == "classes":

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from colonnade import errors
 from colonnade.crypto import curve as blinded_sets
 from colonnade.crypto.curve import POINT_BYTES, BlindedSet, match
 from colonnade.crypto.pseudonyms import (
@@ -26,15 +27,6 @@ from colonnade.crypto.pseudonyms import (
 )
 from colonnade.data.arrays import of_texts, packed, text_bytes, texts
 from colonnade.data.table import Table
-from colonnade.errors import (
-    BadIds,
-    DataError,
-    GroupMismatch,
-    LocalProtocolError,
-    OnlyForPublicData,
-    PolicyRefused,
-    RemoteProtocolError,
-)
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.randomness import KeyedRandomness, Randomness, shuffled
 from colonnade.runtime.party import Group, Party
@@ -82,9 +74,8 @@ class Ids:
 
 
 def refuse(party: str, empty: int, repeated: int) -> None:
-    """Raise a `BadIds` that counts them, if there are any."""
     if empty or repeated:
-        raise BadIds(
+        raise errors.BadIds(
             f"party {party!r}: {empty} ids are empty and {repeated} are repeated. Every row needs an id of its own; "
             "correct the table, or its id rules in the schema."
         )
@@ -167,7 +158,7 @@ async def _checked(party: Party, peer: str, step: str, function: Callable[..., T
     try:
         return await asyncio.to_thread(function, *arguments)
     except ValueError as error:
-        raise RemoteProtocolError(f"{party.name} at step {step!r}, from {peer}: {error}") from None
+        raise errors.RemoteProtocolError(f"{party.name} at step {step!r}, from {peer}: {error}") from None
 
 
 MOST_IDS = 1 << 27
@@ -176,23 +167,12 @@ _PLACES = 1 << 16
 _DRAWS = 32
 
 
-@dataclass(frozen=True, eq=False)
-class Intersection:
-    """One owner's row numbers, in the order that all owners share, and the set sizes seen, padding included."""
-
-    rows: NDArray[np.int64]
-    sizes: Mapping[str, int]
-
-
-async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None) -> Intersection | None:
-    """The rows of this owner that every owner has; None at nodes that own nothing.
-
-    Ids must be distinct and not empty. `padded` is the size shown to peers instead of the number of ids.
-    """
+async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None) -> NDArray[np.int64] | None:
+    """The rows that every owner has, in one order; None at nodes that own nothing. Peers see `padded` as the size."""
     if not party.owns_columns or ids is None:
         return None
     if not party.run:
-        raise LocalProtocolError(f"{party.name}: parties must meet before they intersect their ids")
+        raise errors.LocalProtocolError(f"{party.name}: parties must meet before they intersect their ids")
     size = shown_size(party, ids, padded)
     hub = party.group.active or party.group.owners[0]
     others = [name for name in party.group.owners if name != hub]
@@ -204,14 +184,14 @@ async def intersect(party: Party, ids: Ids | None, *, padded: int | None = None)
 def shown_size(party: Party, ids: Ids, padded: int | None) -> int:
     size = ids.count if padded is None else padded
     if not ids.count <= size <= MOST_IDS:
-        raise DataError(
+        raise errors.DataError(
             f"party {party.name!r}: {ids.count} ids cannot be shown as {size}. Pad to no less than the number of "
             f"ids and no more than {MOST_IDS}."
         )
     return size
 
 
-async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str]) -> Intersection:
+async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str]) -> NDArray[np.int64]:
     # Each pair has randomness of its own, drawn before any of them begins: a run that goes on draws it alike.
     randomness = {peer: KeyedRandomness(party.randomness.bytes(_DRAWS)) for peer in others}
     # All at once: an owner that had to wait for the others' turns could time out.
@@ -221,32 +201,30 @@ async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str
     finally:
         for task in tasks:
             task.cancel()
-    sizes = {party.name: size} | {peer: theirs for peer, (theirs, _) in answers.items()}
-    common = np.flatnonzero(np.all([places >= 0 for _, places in answers.values()], axis=0))
+    common = np.flatnonzero(np.all([places >= 0 for places in answers.values()], axis=0))
     # A fresh order: that of the values compared would show how the active party's table was filled.
     common = common[shuffled(len(common), party.randomness)]
-    for peer, (_, places) in answers.items():
+    for peer, places in answers.items():
         await _tell_places(party, peer, places[common])
-    return Intersection(common, sizes)
+    return common
 
 
-async def _ask(
-    party: Party, ids: Ids, size: int, peer: str, randomness: Randomness
-) -> tuple[int, NDArray[np.int64]]:
+async def _ask(party: Party, ids: Ids, size: int, peer: str, randomness: Randomness) -> NDArray[np.int64]:
     theirs = (await sizes_with(party, [peer], size))[peer]
-    return theirs, await ask_over_curve(party, ids, size, theirs, peer=peer, randomness=randomness)
+    return await ask_over_curve(party, ids, size, theirs, peer=peer, randomness=randomness)
 
 
-async def _answer(party: Party, ids: Ids, size: int, hub: str) -> Intersection:
+async def _answer(party: Party, ids: Ids, size: int, hub: str) -> NDArray[np.int64]:
     randomness = KeyedRandomness(party.randomness.bytes(_DRAWS))
     theirs = (await sizes_with(party, [hub], size))[hub]
     answered = await answer_over_curve(party, ids, size, theirs, peer=hub, randomness=randomness)
     places = await _hear_places(party, hub, min(size, theirs))
     try:
-        rows = answered.rows(places)
+        return answered.rows(places)
     except ValueError as error:
-        raise RemoteProtocolError(f"{party.name} at step 'common places', from {hub}: {error}") from None
-    return Intersection(rows, {party.name: size, hub: theirs})
+        raise errors.RemoteProtocolError(
+            f"{party.name} at step 'common places', from {hub}: {error}"
+        ) from None
 
 
 async def sizes_with(party: Party, peers: Iterable[str], size: int) -> dict[str, int]:
@@ -256,7 +234,7 @@ async def sizes_with(party: Party, peers: Iterable[str], size: int) -> dict[str,
     for peer, theirs in sizes.items():
         check_announced(party, "set sizes", peer, theirs)
         if party.most_ids is not None and theirs > party.most_ids:
-            raise PolicyRefused(
+            raise errors.PolicyRefused(
                 f"most_ids: {peer} shows {theirs} ids, of which it would learn who is known here, and the most "
                 f"accepted is {party.most_ids}. To accept it, write most_ids = {theirs} into the policy."
             )
@@ -265,7 +243,7 @@ async def sizes_with(party: Party, peers: Iterable[str], size: int) -> dict[str,
 
 def check_announced(party: Party, step: str, peer: str, size: int) -> None:
     if not 0 <= size <= MOST_IDS:
-        raise RemoteProtocolError(
+        raise errors.RemoteProtocolError(
             f"{party.name} at step {step!r}: {peer} announced {size} ids; {MOST_IDS} is the most"
         )
 
@@ -294,10 +272,7 @@ _SERVER_PLACES = 1 << 20
 
 
 def by_default(group: Group, *, in_shares: bool) -> bool:
-    """Whether owners that leave it open match ids through the server, if all of them accept that.
-
-    With two owners whose server keeps shares, the server and one of them learn everything together anyway.
-    """
+    """Whether owners match through the server: with two, one that keeps shares learns all with one of them anyway."""
     return in_shares and len(group.owners) == 2 and group.server_keeps and group.server not in group.owners
 
 
@@ -305,32 +280,21 @@ def refusal(party: Party) -> Exception | None:
     """Why this owner does not match ids through the server; None if it does."""
     server = party.group.server
     if server in party.group.owners:
-        return GroupMismatch(
+        return errors.GroupMismatch(
             f"alignment = 'server': the server {server!r} owns columns, and an owner that sees the lists of the others "
             "can try any id against them. Write alignment = 'curve', or have a server that owns none."
         )
     if not party.trusts_server:
-        return PolicyRefused(
+        return errors.PolicyRefused(
             f"alignment: {party.name} does not accept that ids are matched through {server}. Write 'curve' into the "
             "job, or name 'server' under alignment in the policy."
         )
     if party.seeded and not party.public:
-        return OnlyForPublicData(
+        return errors.OnlyForPublicData(
             f"alignment = 'server': somebody's coins come from a seed, from which {server} could find the key of all "
             "pseudonyms. Leave out the seed, declare the data public, or write alignment = 'curve'."
         )
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class Named:
-    """This owner's rows that the server named, in the order that all owners share.
-
-    They are not `sound` where padding is named or a dummy is not.
-    """
-
-    rows: NDArray[np.int64]
-    sound: bool
 
 
 async def no_matching(party: Party) -> None:
@@ -338,8 +302,8 @@ async def no_matching(party: Party) -> None:
     await tell(party, party.group.server, "matching", Message({"through": False}))
 
 
-async def ask_through_server(party: Party, ids: Ids) -> Named:
-    """Which of this owner's ids all owners have, as the server says."""
+async def ask_through_server(party: Party, ids: Ids) -> tuple[NDArray[np.int64], bool]:
+    """The rows that the server named, in the common order; False where padding is named or a dummy is not."""
     owners, server = party.group.owners, party.group.server
     size = shown_size(party, ids, party.shown_ids)
     shown = {party.name: size} | await sizes_with(party, owners, size)
@@ -359,7 +323,7 @@ async def ask_through_server(party: Party, ids: Ids) -> Named:
         bits = said.array("places", dtype="u1", shape=(-(-wide // 8),))
         named[part] = np.unpackbits(bits, count=wide)
         party.progress("align", count + part.stop, 2 * count)
-    return Named(*listed.rows(named))
+    return listed.rows(named)
 
 
 def _listed(party: Party, ids: Ids, count: int, key: bytes, padding: bytes) -> PseudonymList:
@@ -403,7 +367,7 @@ async def serve(party: Party) -> None:
     first = announced[owners[0]]
     if any(sizes != first for sizes in announced.values()):
         # An owner could else show its peers fewer ids than it lists.
-        raise RemoteProtocolError(
+        raise errors.RemoteProtocolError(
             f"{party.name} at step 'matching': {', '.join(owners)} do not name the same numbers of ids"
         )
     if first is None:

@@ -1,12 +1,9 @@
 """Scores of people whose columns lie with several parties: only the one that asks sees them.
 
-Every party turns its part of each person into a few numbers, its term: a partial linear predictor, or an embedding. A
-secure sum shows the receiver the totals and nobody else anything.
-
-An exact total less the receiver's own term is the other parties' term for that person: it is disclosed, to that extent,
-and the statement says so. What must not be disclosed on top is what the weights learnt: they have to be released,
-public, or trained with privacy. And people the weights were trained on are refused, because a guarantee was given for
-them; with ε their totals can be released with noise, calibrated and charged like any other release.
+Every party turns its part of each person into a few numbers, its term, and a secure sum shows the receiver the totals.
+An exact total less the receiver's own term discloses the other parties' term, and the statement says so. What must not
+be disclosed on top is what the weights learnt: they are released, public, or trained with privacy. People the weights
+were trained on are refused, because a guarantee was given for them; with ε their totals are released with noise.
 """
 
 from __future__ import annotations
@@ -47,10 +44,9 @@ GRID = 1 << 23
 
 @dataclass(frozen=True)
 class ScoresSpec(Spec):
-    """Who asks for scores, of what width and within which bound, and why the weights may be used.
+    """Who asks for scores, of what width and within which bound; ε asks for noisy ones, charged at δ.
 
-    `weights` are "released", "public" (frozen or random) or "private" (trained with differential privacy). ε asks for
-    noisy scores, charged at δ.
+    `weights` are "released", "public" (frozen or random) or "private" (trained with differential privacy).
     """
 
     receiver: str
@@ -64,7 +60,6 @@ class ScoresSpec(Spec):
     takes_labels = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
-        """The plan of one round of scores; parties in one process share the work."""
         if self.receiver not in group.owners:
             raise PlanError(
                 f"{self.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
@@ -116,10 +111,7 @@ class ScoresPlan(Plan):
 
     @property
     def deviation(self) -> float:
-        """The most that the standard deviation of a noisy sum can be; 0 of an exact one.
-
-        Each of K parties adds Bin(b, ½ + βx/C), whose variance is at most b/4, and a sum is read as C/(bβ) times that.
-        """
+        """The most that a noisy sum deviates: K parties add Bin(b, ½ + βx/C), each read as C/(bβ)."""
         if not self.beta:
             return 0.0
         return (
@@ -171,7 +163,6 @@ class ScoresPlan(Plan):
 
     @property
     def exact(self) -> int:
-        """Of how many people the scores are exact."""
         return self.rows if self.noise is None else 0
 
     @property
@@ -232,20 +223,18 @@ async def scores_session(
         step="scores",
     )
     await confirm(party, "")
-    return Scored(plan, party.run, party.seeded, aligned, None if total is None else _read(plan, total))
+    sums, parties = None, len(party.group.owners)
+    if total is not None and plan.noise is not None:
+        sums = plan.noise.estimate(total, parties=parties)
+    elif total is not None:
+        sums = (total.astype(np.float64) - parties * GRID) * (plan.spec.bound / GRID)
+    return Scored(plan, party.run, party.seeded, aligned, sums)
 
 
 def _counts(party: Party, plan: ScoresPlan, terms: Array) -> NDArray[np.int64]:
     if plan.noise is not None:
         return plan.noise.draw(terms, party.randomness)
     return np.rint(terms * (GRID / plan.spec.bound)).astype(np.int64) + GRID
-
-
-def _read(plan: ScoresPlan, total: NDArray[np.uint64]) -> Array:
-    parties = len(plan.group.owners)
-    if plan.noise is not None:
-        return plan.noise.estimate(total, parties=parties)
-    return (total.astype(np.float64) - parties * GRID) * (plan.spec.bound / GRID)
 
 
 def _checked(party: Party, plan: ScoresPlan, terms: Array) -> Array:

@@ -1,7 +1,6 @@
 """The only place that puts a frame on a channel: tell one peer, hear one peer, exchange with all.
 
-Every frame carries its run, sender, receiver, step and position, and the receiver checks all five, so
-that a frame that is replayed, reordered, redirected or left over from another run is refused by name.
+The receiver checks run, sender, receiver, step and position, so that any other frame is refused by name.
 """
 
 from __future__ import annotations

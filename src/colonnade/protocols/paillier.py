@@ -9,16 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from colonnade.crypto.paillier import (
-    KEY_BITS,
-    Ciphertexts,
-    InvalidCiphertext,
-    PrivateKey,
-    PublicKey,
-    PublicKeyForTests,
-    check_key_proof,
-    prove_key,
-)
+from colonnade.crypto import paillier
 from colonnade.errors import PlanError
 from colonnade.protocols.messages import hear, tell
 from colonnade.randomness import Randomness
@@ -30,18 +21,20 @@ from colonnade.runtime.wire import Message
 class PaillierKeys:
     """The Paillier keys that a plan admits: of 2048 or 3072 bits."""
 
-    bits: int = min(KEY_BITS)
-    public: ClassVar[type[PublicKey]] = PublicKey
+    bits: int = min(paillier.KEY_BITS)
+    public: ClassVar[type[paillier.PublicKey]] = paillier.PublicKey
     scheme: ClassVar[str] = "paillier"
 
     def __post_init__(self) -> None:
-        if self.bits not in KEY_BITS:
-            raise PlanError(f"Paillier keys have {' or '.join(map(str, KEY_BITS))} bits, not {self.bits}.")
+        if self.bits not in paillier.KEY_BITS:
+            raise PlanError(
+                f"Paillier keys have {' or '.join(map(str, paillier.KEY_BITS))} bits, not {self.bits}."
+            )
 
-    def generate(self, randomness: Randomness) -> PrivateKey:
-        return PrivateKey.generate(randomness, self.bits)
+    def generate(self, randomness: Randomness) -> paillier.PrivateKey:
+        return paillier.PrivateKey.generate(randomness, self.bits)
 
-    def received(self, modulus: int) -> PublicKey:
+    def received(self, modulus: int) -> paillier.PublicKey:
         """A peer's key; ValueError unless it has the length agreed."""
         key = self.public(modulus)
         if key.bits != self.bits:
@@ -56,27 +49,27 @@ class PaillierKeys:
 class PaillierKeysForTests(PaillierKeys):
     """Keys of any even length. They protect nothing."""
 
-    public = PublicKeyForTests
+    public = paillier.PublicKeyForTests
     scheme = "paillier for tests, protects nothing"
 
     def __post_init__(self) -> None:
         """Any length will do."""
 
-    def generate(self, randomness: Randomness) -> PrivateKey:
-        return PrivateKey.generate_for_tests(randomness, self.bits)
+    def generate(self, randomness: Randomness) -> paillier.PrivateKey:
+        return paillier.PrivateKey.generate_for_tests(randomness, self.bits)
 
 
-async def make_key(party: Party, keys: PaillierKeys, to: Sequence[str]) -> PrivateKey:
+async def make_key(party: Party, keys: PaillierKeys, to: Sequence[str]) -> paillier.PrivateKey:
     """A fresh key of the agreed kind; its public half goes to these peers, with a proof."""
     private = await asyncio.to_thread(keys.generate, party.randomness)
-    proof = await asyncio.to_thread(prove_key, private, context=party.run.encode())
+    proof = await asyncio.to_thread(paillier.prove_key, private, context=party.run.encode())
     modulus = private.public.modulus.to_bytes(-(-private.public.bits // 8), "little")
     for peer in to:
         await tell(party, peer, "key", Message({"modulus": modulus, "proof": proof}))
     return private
 
 
-async def hear_key(party: Party, peer: str, keys: PaillierKeys) -> PublicKey:
+async def hear_key(party: Party, peer: str, keys: PaillierKeys) -> paillier.PublicKey:
     """A peer's public key, if it is of the agreed kind and its proof holds."""
     said = await hear(party, peer, "key")
     modulus, proof = said.fields.get("modulus"), said.fields.get("proof")
@@ -85,23 +78,22 @@ async def hear_key(party: Party, peer: str, keys: PaillierKeys) -> PublicKey:
     try:
         key = keys.received(int.from_bytes(modulus, "little"))
         # Without the proof, a modulus could be made under which fresh ciphertexts are not fresh.
-        await asyncio.to_thread(check_key_proof, key, proof, context=party.run.encode())
+        await asyncio.to_thread(paillier.check_key_proof, key, proof, context=party.run.encode())
     except ValueError as error:
         raise said.wrong(error) from None
     return key
 
 
-def ciphertext_message(ciphertexts: Ciphertexts) -> Message:
-    """Ciphertexts as one array of bytes, a row each."""
+def ciphertext_message(ciphertexts: paillier.Ciphertexts) -> Message:
     width = ciphertexts.key.ciphertext_bytes
     numbers = np.frombuffer(ciphertexts.to_bytes(), dtype=np.uint8).reshape(-1, width)
     return Message(arrays={"ciphertexts": numbers})
 
 
-async def heard_ciphertexts(said: Message, key: PublicKey, count: int) -> Ciphertexts:
+async def heard_ciphertexts(said: Message, key: paillier.PublicKey, count: int) -> paillier.Ciphertexts:
     """So many ciphertexts of this key; length, range and common factors are checked."""
     data = said.array("ciphertexts", dtype="u1", shape=(count, key.ciphertext_bytes)).tobytes()
     try:
-        return await asyncio.to_thread(Ciphertexts.from_bytes, key, data, count=count)
-    except InvalidCiphertext as error:
+        return await asyncio.to_thread(paillier.Ciphertexts.from_bytes, key, data, count=count)
+    except paillier.InvalidCiphertext as error:
         raise said.wrong(error) from None

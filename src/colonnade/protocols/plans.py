@@ -10,17 +10,10 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, TypedDict, TypeVar
 
+from colonnade import errors
 from colonnade.data.documents import Form
 from colonnade.data.labels import LabelBlock, kinds_for
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import (
-    DeltaTooLarge,
-    GroupMismatch,
-    LabelMismatch,
-    OnlyForPublicData,
-    PlanError,
-    TooMuchMemory,
-)
 from colonnade.ledger import CoalitionBound, LedgerLine, Release
 from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee, View, guarantee
@@ -42,10 +35,7 @@ _INSTEAD = "Take method = 'moments', which learns all of them from one release"
 
 @dataclass(frozen=True, kw_only=True)
 class Spec(ABC):
-    """What the parties compare before they plan.
-
-    Without a δ a rule gives it; one that is too large to protect anybody is taken if `accepted_delta` repeats it.
-    """
+    """What the parties compare before they plan; a δ too large to protect is taken if `accepted_delta` repeats it."""
 
     delta: float | None = None
     accepted_delta: float | None = None
@@ -78,7 +68,6 @@ class Spec(ABC):
         return _planned(self, group, schemas, rows)
 
     def to_data(self) -> dict[str, Any]:
-        """As plain values, for the parties to compare."""
         return {
             "method": self.method,
             **{item.name: _plain(getattr(self, item.name)) for item in fields(self)},
@@ -105,12 +94,7 @@ class Options(Form, ABC):
 
 
 class ClassOptions(Form):
-    """What may be chosen of a classifier that says log-odds.
-
-    `threshold` is the probability above which the second of two classes is predicted, or a rule by which it is read
-    from the people held out. `class_weight` is "balanced", for weights that make all classes count alike, or a weight
-    for each class.
-    """
+    """What may be chosen of a classifier that says log-odds: class weights, and the threshold of the second class."""
 
     threshold: float | str = USUAL_THRESHOLD
     class_weight: str | dict[str, float] | None = None
@@ -118,11 +102,9 @@ class ClassOptions(Form):
 
 @dataclass(frozen=True)
 class TrainingSpec(Spec):
-    """What a user wants of a method; `options` are the method's own.
+    """What a user wants of a method; `options` are the method's own. `verify` None is the strongest by default.
 
-    `verify` is what is checked of what others deal; None: the strongest that a method offers by itself. `public` are
-    the owners of columns if all of them declared their data public, and nobody otherwise: only then may something be
-    asked for that protects nobody.
+    `public` are the owners of columns if all declared their data public: only then may something protect nobody.
     """
 
     task: Task
@@ -170,7 +152,6 @@ class TrainingSpec(Spec):
 
 
 def options_of(spec: TrainingSpec, form: type[OptionsT]) -> OptionsT:
-    """The options of a method, which other methods' are not."""
     if not isinstance(spec.options, form):
         raise TypeError(f"this method takes {form.__name__}, not {type(spec.options).__name__}")
     return spec.options
@@ -179,23 +160,22 @@ def options_of(spec: TrainingSpec, form: type[OptionsT]) -> OptionsT:
 def check_job_gamma(spec: TrainingSpec, instead: str) -> None:
     """Refuse the grid of a moment release where a method has a grid of its own, or none."""
     if spec.gamma != DEFAULT_GAMMA:
-        raise PlanError(f"gamma = {spec.gamma} {instead}")
+        raise errors.PlanError(f"gamma = {spec.gamma} {instead}")
 
 
 def refuse_paper_plan(calibration: str) -> None:
     """The paper's own mode is a simulation and asks the parties for nothing."""
     if calibration == "paper":
-        raise OnlyForPublicData(
+        raise errors.OnlyForPublicData(
             "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
         )
 
 
 def check_one_label(schemas: Iterable[PublicSchema], what: str, instead: str = _INSTEAD) -> None:
-    """Refuse several labels where one is learnt."""
     for schema in schemas:
         if schema.more_labels:
             names = ", ".join(label.column for label in schema.labels)
-            raise LabelMismatch(
+            raise errors.LabelMismatch(
                 f"{what} learns one label, and {schema.party} declares {len(schema.labels)} ({names}). {instead}, or "
                 "keep one of them in the schema."
             )
@@ -208,7 +188,7 @@ def _planned(spec: Spec, group: Group, schemas: tuple[PublicSchema, ...], rows: 
         check_one_label(schemas, spec.method)
     plan = spec.planned(group, schemas, rows)
     if group.disclosed_noise is not None and not plan.noise_in_parts:
-        raise PlanError(
+        raise errors.PlanError(
             f"disclosed_noise = {group.disclosed_noise} is for noise that several dealers add in parts, and "
             f"{spec.method} has none. Leave it out."
         )
@@ -235,8 +215,8 @@ PlanT = TypeVar("PlanT", bound="Plan", covariant=True)
 class Plan(ABC):
     """Everything the parties of a run agree on before it touches data. Equal plans have equal hashes.
 
-    A method's own plan is a frozen dataclass that says what it is to each observer (`views`), what leaves (`what`) and
-    what else was agreed (`own_data`); guarantees, the release and the hash follow.
+    A method's own plan says what it is to each observer (`views`), what leaves (`what`) and what else was agreed
+    (`own_data`); guarantees, the release and the hash follow.
     """
 
     spec: Spec
@@ -277,7 +257,6 @@ class Plan(ABC):
 
     @property
     def share_holders(self) -> tuple[str, ...]:
-        """Who keeps secret shares."""
         return ()
 
     @property
@@ -401,10 +380,7 @@ def guarantees_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
 
 
 def lines_about(party: str, views: Iterable[View]) -> tuple[LedgerLine, ...]:
-    """What an owner's ledger holds of these views: all about its own columns, and none of its own look at the others.
-
-    Coalitions that have no names have no accounts: a release says apart what they learn.
-    """
+    """What an owner's ledger holds of these views: all about its own columns. Coalitions have no accounts."""
     return tuple(
         LedgerLine(view.observer.name, view.unit.name, view.event)
         for view in views
@@ -420,23 +396,19 @@ def default_delta(rows: int) -> float:
 
 
 def checked_delta(epsilon: float, delta: float | None, accepted_delta: float | None, rows: int) -> float:
-    """The δ of a plan, if its target can be one.
-
-    δ at or above 1/n would allow the whole row of some person to be published; it is refused unless
-    `accepted_delta` repeats it.
-    """
+    """The δ of a plan; at or above 1/n, where a whole row could be published, only if `accepted_delta` repeats it."""
     if not (math.isfinite(epsilon) and epsilon > 0):
-        raise PlanError(f"epsilon = {epsilon:g}, but privacy loss is a positive number. Try 1.")
+        raise errors.PlanError(f"epsilon = {epsilon:g}, but privacy loss is a positive number. Try 1.")
     if rows < 1:
-        raise PlanError("there are no aligned rows to learn from.")
+        raise errors.PlanError("there are no aligned rows to learn from.")
     if delta is None:
         return default_delta(rows)
     if not 0 < delta < 1:
-        raise PlanError(
+        raise errors.PlanError(
             f"delta = {delta:g}, but it is a probability between 0 and 1. Try {default_delta(rows):g}."
         )
     if delta >= 1 / rows and accepted_delta != delta:
-        raise DeltaTooLarge(
+        raise errors.DeltaTooLarge(
             f"delta = {delta:g} is not below 1/n = {1 / rows:.3g} for {rows} rows: it would allow publishing a "
             f"person's row outright. Use {default_delta(rows):g}, or say accepted_delta = {delta:g} if you mean it."
         )
@@ -446,20 +418,20 @@ def checked_delta(epsilon: float, delta: float | None, accepted_delta: float | N
 def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -> None:
     """Refuse columns that are not the owners', and a label that is missing, double or of the wrong kind."""
     if tuple(schema.party for schema in schemas) != group.owners:
-        raise PlanError("the schemas of a plan are those of its owners, in their order")
+        raise errors.PlanError("the schemas of a plan are those of its owners, in their order")
     if task == "pca":
         return
     holders = [schema.party for schema in schemas if schema.label is not None]
     if not holders:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"{task} needs a label, and no party declares one. Add a [label] table to the schema of one party."
         )
     if len(holders) > 1:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"one party holds the label; {', '.join(holders)} all declare one. Keep one of them."
         )
     if group.active != holders[0]:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"the job says that {group.active or 'nobody'} holds the label, but {holders[0]} declares one. "
             f"Write active = {holders[0]!r}."
         )
@@ -467,13 +439,13 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
     label = holder.labels[0]
     kind, wanted = label.kind, " or ".join(kinds_for(task))
     if label.task != task and holder.more_labels:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"of several labels the first says how columns are coded, and that of {holders[0]}, "
             f"{label.column!r}, is of kind {kind!r}. Write task = {label.task!r}, or declare one of kind "
             f"{wanted} first."
         )
     if label.task != task:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"{task} needs a label of kind {wanted}; {holders[0]} declares kind {kind!r}. "
             "Change the task, or the label's declaration."
         )
@@ -481,12 +453,14 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
 
 def check_two_classes(label: LabelBlock, holder: str, *, why: str, remedy: str) -> None:
     if len(label.classes) != 2:
-        raise LabelMismatch(f"{why} a label of two classes; {holder} declares {len(label.classes)}. {remedy}")
+        raise errors.LabelMismatch(
+            f"{why} a label of two classes; {holder} declares {len(label.classes)}. {remedy}"
+        )
 
 
 def check_computing_parties(group: Group) -> None:
     if not group.computing_parties:
-        raise GroupMismatch(
+        raise errors.GroupMismatch(
             f"{' and '.join(group.owners)} have no computing parties for their shares. Name a server as third, or take "
             "method = 'encrypted' or 'intermediate', which need none."
         )
@@ -504,7 +478,7 @@ def gamma_advice(attempt: Callable[[int], object], *, least: int, requested: int
     def fits(gamma: int) -> bool:
         try:
             attempt(gamma)
-        except PlanError:
+        except errors.PlanError:
             return False
         return True
 
@@ -527,7 +501,7 @@ def check_memory(columns: int, *, what: str = "a moment matrix") -> None:
         limit = "a machine that takes part has less"
     else:
         return
-    raise TooMuchMemory(
+    raise errors.TooMuchMemory(
         f"the declared columns make {what} of {columns} columns, which takes {need / 2**30:.0f} GiB of memory at every "
         f"party; {limit}. Declare fewer of them, or map them to fewer features."
     )

@@ -1,9 +1,8 @@
 """The sum of everybody's integers, and nothing but the sum.
 
-Each pair of parties agrees on a key for this run. At every step each party adds to its values the masks it shares
-with the parties after it and takes away those it shares with the parties before it, all modulo 2^k, and sends the
-result to the receiver, for whom the masks cancel (docs/proofs/masks.md). A party that does not answer is named; the
-others' masked values stay masked, and a run without it is a run of its own, with new keys and a new charge.
+At every step each party adds the masks it shares with the parties after it and takes away those it shares with the
+parties before it, modulo 2^k; they cancel for the receiver (docs/proofs/masks.md). A party that does not answer is
+named; the others' values stay masked, and a run without it has new keys and a new charge.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ class Masks(Protocol):
 async def share_mask_keys(party: Party, among: tuple[str, ...]) -> MaskStreams | None:
     """Pairwise keys for this run among the parties that will sum; None at other nodes.
 
-    Whoever carries the messages could stand between two parties unless the channel authenticates its ends; with the
-    channel's promise, each pair's key is known to that pair only.
+    A pair's key is known to that pair only if the channel authenticates its ends.
     """
     if party.name not in among:
         return None
@@ -69,10 +67,7 @@ async def secure_sum(
     release: Release,
     step: str,
 ) -> NDArray[np.uint64] | None:
-    """`receiver` learns Σ values, everybody else learns nothing; every summing party's ledger is charged first.
-
-    `streams` comes from `share_mask_keys` and is used for all steps of a run, each step once.
-    """
+    """`receiver` alone learns Σ values, and every summing party's ledger is charged first; each step is used once."""
     count = int(np.prod(shape, dtype=np.int64))
     words = None
     if party.name in among:

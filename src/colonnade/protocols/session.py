@@ -33,8 +33,8 @@ async def prepare(
 ) -> tuple[AlignedTable | None, PlanT]:
     """Meet, compare jobs, introduce columns, align rows, compare plans. Nothing is charged or released yet.
 
-    An owner asks its policy, its budgets and, where its policy says so, its people before its ids are compared with
-    anybody's, for as many people as there can be, and its policy and budgets again when it is known how many there are.
+    An owner asks its policy, its budgets and its people before ids are compared, for as many people as there can be,
+    and policy and budgets again when their number is known.
     """
     spec.check()
     await meet(party)
@@ -92,10 +92,7 @@ FEW = 10_000
 
 
 def most_people(rows: int, requested: Mapping[str, Any]) -> int:
-    """How many of its rows a party can at most have in common with others, in a plan of what is asked.
-
-    With more than 1/δ people there is no plan at this δ, unless that is accepted.
-    """
+    """How many of its rows a party can have in common with others: fewer than 1/δ, unless that δ is accepted."""
     delta: float | None = requested.get("delta")
     if delta is None or delta == requested.get("accepted_delta"):
         return rows
@@ -103,10 +100,7 @@ def most_people(rows: int, requested: Mapping[str, Any]) -> int:
 
 
 async def introduce(party: Party, table: Table | None) -> tuple[tuple[PublicSchema, ...], tuple[str, ...]]:
-    """Every owner tells every member its declared columns, and whether somebody there is to approve the job.
-
-    Returns the columns of all owners, and the names of those that wait for a person.
-    """
+    """Every owner tells its columns to all; returns those of all owners, and who waits for a person to approve."""
     mine: Mapping[str, Any] = {}
     if party.owns_columns:
         if table is None:
@@ -199,10 +193,7 @@ async def publish(
     checked: Callable[[Message], ArrayT],
     nothing: ArrayT,
 ) -> ArrayT:
-    """The server sends what was opened to every owner, since it is for all to read; then all end together.
-
-    Owners take it if it passes `checked`. A member that only kept shares comes away with `nothing`.
-    """
+    """The server sends what was opened to every owner, which takes it if it passes `checked`; then all end together."""
     if opened is not None:
         for owner in party.group.owners:
             await tell(party, owner, step, Message(arrays={name: opened}))
@@ -228,12 +219,10 @@ async def publish_integers(
 
 
 async def confirm(party: Party, read: str) -> None:
-    """End together: nobody sent more than was asked for, and all who read what was published read the same.
+    """End together: nobody sent more than was asked for, and all who read what was published read the same (`read`).
 
-    `read` is a digest of it, empty at a member that read nothing.
-
-    A frame that comes twice is noticed by what is heard after it, and this is heard after everything else. The
-    second round tells everybody that nobody noticed anything: whoever did has stopped with the reason.
+    A frame that comes twice is noticed by what is heard after it, and this is heard after everything else. The second
+    round tells everybody that nobody noticed anything.
     """
     said = await exchange(party, "finished", Message({"read": read}), party.group.members)
     for message in said.values():

@@ -18,36 +18,16 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.ledger import LedgerLine
 from colonnade.numbers.field import Field
+from colonnade.privacy import observers
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import View, account, epsilon_text
-from colonnade.privacy.observers import (
-    REPLACE,
-    SERVER_NAME,
-    ZERO_OUT,
-    Colluding,
-    OthersPart,
-    PartyView,
-    Reader,
-    Server,
-)
-from colonnade.protocols.assumptions import (
-    Verify,
-    coalition_assumption,
-    known_to_party,
-    party_assumption,
-    reader_assumption,
-    server_assumption,
-)
+from colonnade.protocols import assumptions
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Group
 
 
 class Layout:
-    """Encoders, label and quantizers of a plan, from its schemas, its coding and its grid 1/γ.
-
-    Features of all parties share a norm of γ: with m attributes in all, x is divided by √m, and c_q² = m_q/m is party
-    q's part of it.
-    """
+    """Encoders, label and quantizers of a plan: with m attributes in all, x is divided by √m, and c_q² = m_q/m."""
 
     group: Group
     schemas: tuple[PublicSchema, ...]
@@ -131,17 +111,15 @@ class Layout:
 
 
 class SharedPlan(Plan):
-    """A plan whose owners deal shares to computing parties, whose dealers deal noise in parts, and whose result is
-    published.
+    """A plan whose owners deal shares to computing parties, whose dealers deal noise in parts, and that is published.
 
-    A plan says what is opened is, to somebody who knows so many parts of the noise, for a record zeroed out (`zeroed`),
-    for what others than an owner hold of it replaced (`others_replaced`) and for all of it replaced (`all_replaced`);
-    the views of every observer follow.
+    It says what is opened is, to somebody who knows so many parts of the noise, for a record zeroed out (`zeroed`), for
+    what others than an owner hold of it replaced (`others_replaced`) and for all of it replaced (`all_replaced`).
     """
 
     published = True
     noise_in_parts = True
-    verify: Verify = "none"
+    verify: assumptions.Verify = "none"
     """What is checked of what owners deal."""
 
     @property
@@ -154,15 +132,14 @@ class SharedPlan(Plan):
 
     @property
     def noise_from(self) -> tuple[str, ...]:
-        """The server, where it deals a part of the noise."""
-        return (SERVER_NAME,) if self.group.server_deals else ()
+        return (observers.SERVER_NAME,) if self.group.server_deals else ()
 
     @property
     def further(self) -> str:
         return ""
 
     @property
-    def party_verify(self) -> Verify:
+    def party_verify(self) -> assumptions.Verify:
         """What parties' sentences may say of checks: none where nothing is stated with one more part missing."""
         return self.verify
 
@@ -207,18 +184,18 @@ class SharedPlan(Plan):
         if_disclosed = ""
         if group.tolerated <= self.server_adds:
             if_disclosed = self.stated(partial(self.zeroed, group.tolerated + 1))
-        to_server = server_assumption(group, if_disclosed, self.verify, deals=self.server_adds)
+        to_server = assumptions.server_assumption(group, if_disclosed, self.verify, deals=self.server_adds)
         views = [
-            View(Server(), ZERO_OUT, disclosed, to_server + self.further),
+            View(observers.Server(), observers.ZERO_OUT, disclosed, to_server + self.further),
             View(
-                Reader(),
-                ZERO_OUT,
+                observers.Reader(),
+                observers.ZERO_OUT,
                 disclosed,
-                reader_assumption(group, if_disclosed, self.verify) + self.further,
+                assumptions.reader_assumption(group, if_disclosed, self.verify) + self.further,
             ),
         ]
         verify = self.party_verify
-        known = known_to_party(group, verify)
+        known = assumptions.known_to_party(group, verify)
         for owner in group.owners:
             # It knows its own part, and those of t − 1 confederates.
             event, silent = self.others_replaced(owner, known), None
@@ -226,7 +203,12 @@ class SharedPlan(Plan):
                 # Of two owners each relies on the server's part: with more, one part more is left out already.
                 silent = self.stated(partial(self.others_replaced, owner, known + 1))
             views.append(
-                View(PartyView(owner), OthersPart(owner), event, party_assumption(group, verify, silent))
+                View(
+                    observers.PartyView(owner),
+                    observers.OthersPart(owner),
+                    event,
+                    assumptions.party_assumption(group, verify, silent),
+                )
             )
         return (*views, *self._colluding())
 
@@ -239,10 +221,7 @@ class SharedPlan(Plan):
         yield from (event for _, event in self._pooled())
 
     def check_stated(self) -> None:
-        """Refuse a plan from which some observer would learn more than can be stated.
-
-        Parties, who know a part of the noise and compare more, have a larger ε than the one that was asked for.
-        """
+        """Refuse a plan from which some observer would learn more than can be stated."""
         for view in self.views:
             try:
                 account(view.event, self.delta)
@@ -259,33 +238,38 @@ class SharedPlan(Plan):
         return f"ε = {epsilon_text(cost.epsilon)}"
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
-        """Beside the views: what a record replaced is to readers, and to a server that knows a part of the noise.
-
-        A ledger adds that up for those who take part in other runs and only read this one, and for a server and
-        computing parties without columns and noise, whose shares show nothing beside what is opened.
-        """
+        """Beside the views: a record replaced, to readers and to a server that knows a part of the noise."""
         if not self.views:
             return ()
         # The server is no reader where it knows a part of the noise.
-        looking = (Reader().name, Server().name) if self.group.server_deals else (Reader().name,)
+        looking = (
+            (observers.Reader().name, observers.Server().name)
+            if self.group.server_deals
+            else (observers.Reader().name,)
+        )
         replaced = self.replaced
         return (
             *super().lines_for(party),
-            *(LedgerLine(observer, REPLACE.name, replaced) for observer in looking),
+            *(LedgerLine(observer, observers.REPLACE.name, replaced) for observer in looking),
         )
 
     def _colluding(self) -> tuple[View, ...]:
-        """What coalitions of owners learn.
+        """What coalitions of owners learn: what is opened, and their own noise, if they hold at most t shares.
 
-        A coalition that holds at most t shares sees what is opened and its own noise. Of computing parties it has at
-        most t, of owners that keep no share any number, as long as one part stays unknown. Where so much noise is known
-        that no ε can be stated, nothing is.
+        Owners that keep no share are any number, as long as one part stays unknown and an ε can be stated.
         """
         views = []
         for size, event in self._pooled():
             with suppress(PrivacyError):
                 account(event, self.delta)
-                views.append(View(Colluding(size), OthersPart(), event, coalition_assumption(self.group)))
+                views.append(
+                    View(
+                        observers.Colluding(size),
+                        observers.OthersPart(),
+                        event,
+                        assumptions.coalition_assumption(self.group),
+                    )
+                )
         return tuple(views)
 
     def _pooled(self) -> Iterator[tuple[int, Event]]:

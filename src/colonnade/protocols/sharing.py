@@ -30,10 +30,8 @@ def block_rows(columns: int) -> int:
 class Shared:
     """One node's view of a secret array: its share if it is a computing party, and what everybody may know.
 
-    `degree` is the degree of the polynomial that holds the secret. `masks` names the fresh sharings of
-    that full degree which are part of it, as "dealer/step"; a product of shares has none, because its
-    coefficients are functions of the factors and would show more than the secret
-    (docs/proofs/noise-degree.md). Only `open_to` turns a `Shared` into numbers.
+    `masks` names the fresh sharings of the full `degree` in it, as "dealer/step"; a product of shares has none, because
+    its coefficients would show more than the secret (docs/proofs/noise-degree.md). Only `open_to` makes numbers of it.
     """
 
     share: FieldArray | None
@@ -83,10 +81,7 @@ class Shared:
 
 
 class MomentSum:
-    """Shares of the upper triangle of Σ ZᵀZ over blocks of rows, computed by each computing party alone.
-
-    A node that keeps no shares runs the same lines and holds nothing.
-    """
+    """Shares of the upper triangle of Σ ZᵀZ over blocks of rows; a node that keeps no shares holds nothing."""
 
     def __init__(self, field: Field, columns: int, *, keeps_shares: bool) -> None:
         self._columns = columns
@@ -139,11 +134,7 @@ async def share(
     degree: int,
     step: str,
 ) -> dict[str, Shared]:
-    """Every dealer in `shapes` deals its integers to the computing parties; returns all of them, by dealer.
-
-    `mine` is this node's own array if it deals. Any `threshold` shares of it are uniform and independent
-    of it (docs/proofs/sharing.md).
-    """
+    """Every dealer in `shapes` deals its integers, here `mine`; any t shares are uniform (docs/proofs/sharing.md)."""
     elements = None if mine is None else scheme.field.encode(mine)
     return await share_elements(party, elements, shapes, scheme=scheme, degree=degree, step=step)
 
@@ -186,10 +177,7 @@ async def share_elements(
 async def share_noise(
     party: Party, draw: Callable[[], NDArray[np.int64]], entries: int, *, scheme: Shamir, step: str
 ) -> Shared:
-    """The sum of all dealers' noise; this node draws its part if it deals one.
-
-    Degree 2t: at degree t the server and one computing party would learn more (docs/proofs/noise-degree.md).
-    """
+    """The sum of all dealers' noise, at degree 2t: t would show more to two (docs/proofs/noise-degree.md)."""
     group = party.group
     mine = draw().reshape(1, entries) if party.name in group.dealers else None
     shapes = dict.fromkeys(group.dealers, (1, entries))
@@ -200,8 +188,7 @@ async def share_noise(
 async def lower(party: Party, value: Shared, *, scheme: Shamir, step: str) -> Shared:
     """The same secret at degree t, from one of degree 2t: computing parties deal their weighted shares to each other.
 
-    Every computing party must run it; a node that keeps no shares sends and receives nothing. Nobody learns anything,
-    because each piece comes from a fresh sharing of degree t (docs/proofs/sharing.md).
+    Nobody learns anything, because each piece comes from a fresh sharing of degree t (docs/proofs/sharing.md).
     """
     if value.degree != 2 * scheme.threshold:
         raise LocalProtocolError(
@@ -232,9 +219,9 @@ async def open_to(
     """The door: `receiver` learns `value`, everybody else learns nothing, every ledger is charged first (once:
     `charge_first` may have done so).
 
-    Refused, before any share leaves, unless fresh masks of the value's full degree from at least t + 1
-    dealers are in it, none of which was in anything opened before: then whoever sees all 2t + 1 shares,
-    together with t colluding dealers, learns the secret and nothing else (docs/proofs/noise-degree.md).
+    Refused, before any share leaves, unless unused fresh masks of the value's full degree from at least t + 1 dealers
+    are in it: then whoever sees all 2t + 1 shares, with t colluding dealers, learns the secret and nothing else
+    (docs/proofs/noise-degree.md).
     """
     needed = party.group.threshold + 1
     if len(value.dealers) < needed:

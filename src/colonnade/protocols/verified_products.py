@@ -19,9 +19,8 @@ async def reshare_products(
 ) -> Shared:
     """Shares of Σ_k left_ik·right_ik at degree t, one column; if all is verified, each computing party proves its part.
 
-    Guarantee for `verify = "all"`: if this returns at a computing party, and at most one computing party deviates from
-    the protocol, what the shares of the others stand for is the product, except with the probability that
-    `ProductClaim` names.
+    Guarantee for `verify = "all"`: if this returns and at most one computing party deviates from the protocol, the
+    others' shares stand for the product, except with the probability that `ProductClaim` names.
     """
     group = party.group
     if left.shape != right.shape or {left.degree, right.degree} != {group.threshold}:
@@ -101,10 +100,7 @@ async def rotated(
     step: str,
     verify: Verify = "none",
 ) -> Shared:
-    """Shares of the product of all of them, at degree t; if all is verified, computing parties prove their products.
-
-    Every group of columns holds real parts, then as many imaginary parts.
-    """
+    """Shares of the product of all, at degree t, proved if all is verified; columns are real, then imaginary parts."""
     level, depth, width = list(waves), 0, waves[0].shape[1]
     while len(level) > 1:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]

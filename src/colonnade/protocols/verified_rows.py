@@ -55,7 +55,6 @@ class Checking:
 
     @property
     def checked(self) -> list[str]:
-        """Whom this party checks, in the order of dealers."""
         return [dealer for dealer, pair in self.verifiers.items() if self.party.name in pair]
 
     def points(self, dealer: str) -> tuple[int, int]:
@@ -71,7 +70,6 @@ class Checking:
         return derived(key, self.party.run, self.step, dealer, *labels)
 
     async def nonce(self, peer: str, what: str, dealer: str | None = None) -> bytes:
-        """The seed or nonce that a peer sends at a step."""
         said = await hear(self.party, peer, self.label(what, dealer))
         value = said.fields.get("nonce")
         if type(value) is not bytes or len(value) != NONCE:
@@ -137,10 +135,7 @@ class Checking:
     async def proofs(
         self, mine: FieldArray | None, challenges: Mapping[str, bytes], claims: Mapping[str, AnyClaims]
     ) -> dict[str, FieldArray]:
-        """Send the proof to the second verifier, if this party deals; returns those that this party decides about.
-
-        Either verifier is told which challenges the dealer heard.
-        """
+        """Send the proof to the second verifier, if this party deals; returns those that this party decides about."""
         party = self.party
         if mine is not None:
             echo, (first, second) = {"heard": heard(challenges[party.name])}, self.verifiers[party.name]
@@ -193,8 +188,6 @@ Claims = Mapping[str, tuple[RowClaim, ...]]
 
 
 class RowCheck:
-    """One party's part in the checks of one block, in the order of the box."""
-
     def __init__(self, party: Party, rows: int, claims: Claims, step: str) -> None:
         self.party = party
         self.checking = Checking.of(party, step, claims)
@@ -286,8 +279,7 @@ class RowCheck:
 def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, rows: int) -> Verify:
     """What a plan checks: what was asked for, if it can be done; else rows where there are two owners.
 
-    Without a word from the user, what cannot be checked is not, and the sentences of the plan say less. Three or more
-    owners have to ask: a party's ε is larger where it has to do without another part of the noise.
+    Three or more owners have to ask: a party's ε is larger where it does without another part of the noise.
     """
     if requested == "none" or (requested is None and len(group.owners) > 2):
         return "none"
@@ -310,10 +302,7 @@ def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, row
 
 
 def checked_block(claims: Claims, block: int) -> int:
-    """Rows dealt at a time where they are checked: up to three times as many as else, where the field has room.
-
-    A proof costs much the same for few rows as for many.
-    """
+    """Rows dealt at a time where they are checked: up to three times as many, since a proof costs much the same."""
     for times in (3, 2):
         try:
             _check_room(claims, times * block)
@@ -382,9 +371,9 @@ async def share_verified(
 ) -> dict[str, Shared]:
     """As `share` at degree t, with every dealer's claims about these rows checked before this returns.
 
-    Guarantee: if this returns at the second verifier of a dealer, and at most one of dealer and verifiers deviates from
-    the protocol, then in every row the squared norm of the columns of each claim is at most what it says, as integers,
-    except with the probability that `RowClaims` names. A verifier learns nothing about honest rows.
+    Guarantee: if this returns at the second verifier of a dealer, and at most one of dealer and verifiers deviates, in
+    every row the squared norm of the columns of each claim is at most what it says, as integers, except with the
+    probability that `RowClaims` names. A verifier learns nothing about honest rows.
     """
     widths = {owner: sum(claim.columns for claim in listed) for owner, listed in claims.items()}
     shapes = {owner: (rows, width) for owner, width in widths.items()}

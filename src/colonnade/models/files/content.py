@@ -1,7 +1,4 @@
-"""A linear model as a file holds it, and estimators that save and load themselves.
-
-A model whose weights stay with their parties has one file for each party, with that party's weights alone.
-"""
+"""A linear model as a file holds it, one for each party if weights stay there, and estimators that save and load."""
 
 from __future__ import annotations
 
@@ -15,16 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ModelDamaged, ModelError, path_of
-from colonnade.models.files.document import (
-    IMPOSSIBLE,
-    UNCOVERED,
-    Privacy,
-    described,
-    frame_in,
-    privacy_in,
-    read_document,
-    write_document,
-)
+from colonnade.models.files import document
 from colonnade.models.inputs import InputSpec
 
 NAMES = (
@@ -41,36 +29,37 @@ class ModelContent:
     frame: InputSpec
     weights: NDArray[np.float64]
     offsets: NDArray[np.float64]
-    privacy: Privacy
+    privacy: document.Privacy
     method: str
     run: str
     threshold: float = 0.5
     party: str | None = None
 
     def save(self, path: Path) -> None:
-        """Write the file whole or not at all."""
-        data = described(
+        data = document.described(
             self.frame,
             self.privacy,
             kind=self.kind,
             method=self.method,
             run=self.run,
             party=self.party,
-            statement=str(self.privacy) if self.party is None else f"{UNCOVERED}\n{self.privacy}",
+            statement=str(self.privacy) if self.party is None else f"{document.UNCOVERED}\n{self.privacy}",
         )
         learnt = {"weights": self.weights.tolist(), "offsets": self.offsets.tolist()}
-        write_document(path, {**data, **learnt, "threshold": self.threshold}, own=self.party is not None)
+        document.write_document(
+            path, {**data, **learnt, "threshold": self.threshold}, own=self.party is not None
+        )
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """The model in a file; anything but a whole model of a known version is refused by name."""
-        return cls.of(read_document(path), path)
+        return cls.of(document.read_document(path), path)
 
     @classmethod
     def of(cls, data: Mapping[str, Any], path: Path) -> Self:
         try:
             return cls._of(data)
-        except IMPOSSIBLE as error:
+        except document.IMPOSSIBLE as error:
             raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
 
     def fill(self, model: Any) -> None:
@@ -93,7 +82,7 @@ class ModelContent:
 
     @classmethod
     def _of(cls, data: Mapping[str, Any]) -> Self:
-        frame = frame_in(data)
+        frame = document.frame_in(data)
         if data["kind"] not in NAMES:
             raise ValueError(f"its kind is {data['kind']!r}, and known are {', '.join(NAMES)}")
         weights = np.array(data["weights"], dtype=np.float64)
@@ -107,7 +96,7 @@ class ModelContent:
             frame=frame,
             weights=weights,
             offsets=offsets,
-            privacy=privacy_in(data),
+            privacy=document.privacy_in(data),
             method=str(data["method"]),
             run=str(data["run"]),
             threshold=float(data["threshold"]),
@@ -116,7 +105,6 @@ class ModelContent:
 
 
 def content_of(model: Any, *, method: str, run: str) -> dict[str, Any]:
-    """What a fitted model puts into its file."""
     if type(model).__name__ == "PCA":
         weights, offsets = model.components_, model.mean_
     else:

@@ -12,17 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from colonnade import errors
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock
-from colonnade.errors import (
-    CannotWrite,
-    ColonnadeError,
-    DataMissing,
-    DataUnreadable,
-    ModelDamaged,
-    ModelError,
-    ModelNewer,
-)
 from colonnade.federation.files import write_whole
 from colonnade.markup import html_table
 from colonnade.models.inputs import InputSpec
@@ -106,7 +98,15 @@ class Privacy(tuple[Guarantee, ...]):
 
 
 # What a description of something that cannot be raises: its digest matches, so a person or a program wrote it so.
-IMPOSSIBLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, ColonnadeError)
+IMPOSSIBLE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    errors.ColonnadeError,
+)
 FORMAT = "colonnade model"
 VERSION = 1
 MODEL, PARTIES, PEOPLE = "model.json", "parties", "people.npz"
@@ -139,7 +139,6 @@ def described(
 
 
 def frame_in(data: Mapping[str, Any]) -> InputSpec:
-    """How the model of a document reads people."""
     return InputSpec(
         tuple((item["party"], Encoder.from_data(item["encoder"])) for item in data["encoders"]),
         LabelBlock.from_data(data["label"]),
@@ -158,11 +157,10 @@ def write_document(path: Path, data: dict[str, Any], *, own: bool = False) -> No
 
 
 def write_contents(path: Path, contents: bytes, *, own: bool) -> None:
-    """Write a file of a model in one step."""
     try:
         write_whole(path, contents, own=own)
     except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror}.") from None
+        raise errors.CannotWrite(f"cannot write {path}: {error.strerror}.") from None
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -170,23 +168,23 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
     except FileNotFoundError:
-        raise DataMissing(f"{path}: there is no such file.") from None
+        raise errors.DataMissing(f"{path}: there is no such file.") from None
     except OSError as error:
-        raise DataUnreadable(f"{path} cannot be read ({error.strerror}).") from None
+        raise errors.DataUnreadable(f"{path} cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError):
-        raise ModelDamaged(
+        raise errors.ModelDamaged(
             f"{path} is not a model, or it is cut off. Copy it again from where it was saved."
         ) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ModelError(f"{path} is not a model. Give the model.json of a run, or its folder.")
+        raise errors.ModelError(f"{path} is not a model. Give the model.json of a run, or its folder.")
     version = data.get("version")
     if isinstance(version, int) and version > VERSION:
-        raise ModelNewer(
+        raise errors.ModelNewer(
             f"{path} is written in version {version} of the format, and this Colonnade reads up to {VERSION}. Upgrade "
             "Colonnade to read it."
         )
     if isinstance(version, bool) or version != VERSION or not isinstance(version, int):
-        raise ModelDamaged(
+        raise errors.ModelDamaged(
             f"{path} says that it is written in version {version!r} of the format, which never was."
         )
     given = data.pop("digest", None)
@@ -196,7 +194,7 @@ def read_document(path: Path) -> dict[str, Any]:
         # Numbers that overflow, which no model holds.
         same = False
     if not same:
-        raise ModelDamaged(
+        raise errors.ModelDamaged(
             f"{path} was altered after it was saved: its digest does not match its contents. Copy it again from "
             "where it was saved."
         )

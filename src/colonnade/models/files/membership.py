@@ -1,12 +1,9 @@
 """Whom a party trained on, as it remembers them itself: keyed digests of ids, in files for nobody else.
 
-A guarantee was given for these people, and an exact score of one of them, by whatever model, would show more. So the
-list belongs to the party's data set: beside its ledger lies one for each data set, which every training adds to. The
-folder of a run has a list of its own, for a model that is carried to where no such ledger is.
-
-An id is recognised only if it is spelt as it was in training. So a list says by which column and which rules its ids
-were read, and where people to score are read by others, nobody can tell who is on it: that is refused. Eight bytes of a
-keyed digest take a stranger for one of n people with probability n/2⁶⁴.
+A guarantee was given for these people, and an exact score of one of them, by whatever model, would show more. So beside
+a ledger lies a list for each data set, which every training adds to, and the folder of a run has one of its own. A list
+says by which column and which rules its ids were read; people to score that are read by others are refused. Eight bytes
+of a keyed digest take a stranger for one of n people with probability n/2⁶⁴.
 """
 
 from __future__ import annotations
@@ -70,17 +67,14 @@ class TrainingMembership:
     def of(
         cls, ids: Iterable[str], rules: IdRules, randomness: Randomness, *, dataset: str = "", run: str = ""
     ) -> TrainingMembership:
-        """The set of these ids, under a key of its own."""
         empty = cls(randomness.bytes(KEY_BYTES), np.zeros(0, dtype=np.uint64), rules, dataset)
         return empty.joined_by(ids, run=run)
 
     @classmethod
     def of_table(cls, table: Table, randomness: Randomness, *, run: str = "") -> TrainingMembership:
-        """The people of a table that was trained on."""
         return cls.of(table.ids(), IdRules.of(table.schema), randomness, run=run)
 
     def joined_by(self, ids: Iterable[str], *, run: str = "") -> TrainingMembership:
-        """The set with these ids too, which a run trained on."""
         more = keyed_digests(self.key, ids)
         runs = dict.fromkeys((*self.runs, run) if run else self.runs)
         return replace(self, digests=np.union1d(self.digests, more), runs=tuple(runs))
@@ -179,11 +173,7 @@ def remember(ledger: Path, dataset: str, table: Table, *, run: str) -> None:
 def remembered(
     ledger: Path | None, dataset: str, rules: IdRules | None = None
 ) -> tuple[TrainingMembership, ...]:
-    """The lists of a data set beside a ledger: one for each way in which its people were named.
-
-    With `rules` also those of other data sets whose people were named so: somebody is not another person because the
-    file that names whom to score calls its people otherwise.
-    """
+    """The lists of a data set beside a ledger; with `rules` those of other data sets whose people were named so."""
     if ledger is None:
         return ()
     files = sorted(ledger.parent.glob(f"{glob.escape(ledger.name)}.people.*.npz"))

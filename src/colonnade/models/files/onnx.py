@@ -1,12 +1,9 @@
 """Released linear models as ONNX: raw columns in by name, the answer out, and what it cost in the file's metadata.
 
-The graph takes numbers as doubles (dates as days since the start of 1970, NaN where a value is missing) and categories
-as text ("" where one is missing), each of shape (people, 1). ONNX has no rules of spelling: a category is known as it
-is declared and in the usual other spellings of the column's rule (capitals, small letters, forms of letters, one blank
-around it). Any other text is the category that was declared to take in the others; where there is none the graph
-stops, as the model does. Where the model would refuse a number, or a category that is missing, the answer is NaN and
-the class is "". Up to the last bits of doubles everything else is what the model itself says. ONNX is an extra:
-`pip install 'colonnade[onnx]'`.
+Numbers are doubles (dates in days since 1970, NaN where missing), categories text ("" where missing), each of shape
+(people, 1). A category is known as declared and in the usual other spellings of its rule; any other text is the
+declared `other`, or stops the graph. Where the model would refuse a value the answer is NaN and the class is "". Up to
+the last bits of doubles all else is what the model says. ONNX is an extra: `pip install 'colonnade[onnx]'`.
 """
 
 from __future__ import annotations
@@ -33,18 +30,20 @@ OPSET, OPSET_ML, IR_VERSION = 17, 3, 8
 
 
 def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
-    """A fitted linear model, or its file, as an ONNX model; a model in parts is refused.
-
-    `encoded` makes a graph that takes one input, "features", as `InputSpec.features` gives them: for columns that go
-    through a map, and for callers that encode themselves.
-    """
-    need_onnx()
-    from onnx import checker, helper
-
+    """A fitted linear model, or its file, as an ONNX model; `encoded` takes one input, `InputSpec.features`."""
+    try:
+        from onnx import checker, helper
+    except ImportError:
+        raise NotInstalled(
+            "writing ONNX needs the package onnx, which is not installed. Install the extra: pip install "
+            "'colonnade[onnx]'."
+        ) from None
     whole = exportable(model)
     graph = Graph()
     features, multiple = feature_inputs(graph, whole.frame, encoded=encoded)
-    scores = _scores(graph, whole, features, multiple)
+    weights = graph.constant(np.ascontiguousarray(whole.weights.T) / multiple)
+    offsets = graph.constant(whole.reading.offsets(whole.weights, whole.offsets)[None, :])
+    scores = graph.add("Add", [graph.add("MatMul", [features, weights]), offsets])
     outputs = _answers(graph, whole, scores)
     name = f"colonnade {whole.kind}"
     made = helper.make_model(
@@ -61,7 +60,6 @@ def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
 
 
 def save_onnx(model: Any, path: Path, *, encoded: bool = False) -> None:
-    """Write a model as ONNX, whole or not at all."""
     content = onnx_model(model, encoded=encoded).SerializeToString()
     try:
         write_whole(path, content)
@@ -89,13 +87,6 @@ def metadata(model: ModelFile) -> dict[str, str]:
     }
 
 
-def _scores(graph: Graph, model: ModelFile, features: str, multiple: float) -> str:
-    offsets = model.reading.offsets(model.weights, model.offsets)
-    weights = graph.constant(np.ascontiguousarray(model.weights.T) / multiple)
-    product = graph.add("MatMul", [features, weights])
-    return graph.add("Add", [product, graph.constant(offsets[None, :])])
-
-
 def _answers(graph: Graph, model: ModelFile, scores: str) -> list[Any]:
     from onnx import TensorProto, helper
 
@@ -113,7 +104,10 @@ def _answers(graph: Graph, model: ModelFile, scores: str) -> list[Any]:
             if answer == "margin":
                 graph.add("Squeeze", [scores, graph.constant([1])], name="margin")
                 return [label, output("margin")]
-            _probabilities(graph, scores, width)
+            if width == 1:
+                zero = graph.add("Mul", [scores, graph.constant(0.0)])
+                scores = graph.add("Concat", [zero, scores], attributes={"axis": 1})
+            graph.add("Softmax", [scores], attributes={"axis": 1}, name="probabilities")
             return [label, output("probabilities", max(width, 2))]
         case "prediction":
             if model.reading.link == "log":
@@ -135,29 +129,8 @@ def _classes(graph: Graph, model: ModelFile, scores: str) -> None:
     graph.add("Where", [graph.add("IsNaN", [total]), empty, named], name="label")
 
 
-def _probabilities(graph: Graph, scores: str, width: int) -> None:
-    if width == 1:
-        zero = graph.add("Mul", [scores, graph.constant(0.0)])
-        scores = graph.add("Concat", [zero, scores], attributes={"axis": 1})
-    graph.add("Softmax", [scores], attributes={"axis": 1}, name="probabilities")
-
-
-def need_onnx() -> None:
-    """Raise a `NotInstalled` that names the extra, unless the package is installed."""
-    try:
-        import onnx  # noqa: F401
-    except ImportError:
-        raise NotInstalled(
-            "writing ONNX needs the package onnx, which is not installed. Install the extra: pip install "
-            "'colonnade[onnx]'."
-        ) from None
-
-
 def feature_inputs(graph: Graph, frame: InputSpec, *, encoded: bool) -> tuple[str, float]:
-    """Multiples of all parties' features, from raw columns by name or, `encoded`, from one input; and which multiples.
-
-    The factor is for the weights: a runtime that finds it before a product may round it to single precision.
-    """
+    """Multiples of all parties' features, and which: a factor before a product may be rounded to single precision."""
     if encoded:
         return graph.input("features", width=frame.columns), 1.0
     names, blocks = iter(frame.column_names), []

@@ -1,7 +1,6 @@
 """A release in one file: a NumPy archive with the integers, a description in JSON, and their digest.
 
-The digest finds damage: a cut file, a flipped bit, an edit by hand. It has no key, so it is no proof of who
-wrote the file. Nothing in it is pickled, and nothing is believed before it has been checked.
+The digest has no key: it finds damage and does not prove who wrote the file. Nothing is pickled or believed unchecked.
 """
 
 from __future__ import annotations

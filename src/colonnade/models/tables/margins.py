@@ -1,7 +1,4 @@
-"""What a release says of columns that people know.
-
-One and two at a time, correlations, and what tells classes apart.
-"""
+"""What a release says of known columns: one and two at a time, correlations, and what tells classes apart."""
 
 from __future__ import annotations
 
@@ -50,9 +47,8 @@ class LevelColumn:
 class Margins:
     """Counts and sums by class, Gram matrices together or by class, in units of the codes, with their noise.
 
-    `grams` has one matrix, or one for each class of a class-conditional release; the rows of `sums` and the entries of
-    `counts` are classes, one where there is no label. `noise` is the standard deviation of an entry of a Gram matrix
-    between two columns, `sum_noise` that of an entry of a sum, `count_noise` that of a count.
+    `noise` is the standard deviation of an entry of a Gram matrix between two columns, `sum_noise` that of an entry
+    of a sum, `count_noise` that of a count.
     """
 
     columns: tuple[LevelColumn, ...]
@@ -146,7 +142,6 @@ def is_levelled(unit: ReleaseUnit) -> bool:
 
 
 def description(margins: Margins) -> dict[str, Any]:
-    """Every figure, as plain values."""
     columns = [
         {**_column(margins, place), "variance_inflation": factor}
         for place, factor in enumerate(variance_inflation(margins))
@@ -197,10 +192,9 @@ def _column(margins: Margins, place: int) -> dict[str, Any]:
 
 
 def _evidence(margins: Margins, place: int) -> dict[str, Any]:
-    """Weight of evidence by level, and the information value of the column.
+    """Weight of evidence by level, ln of the classes' shares, and the information value of the column.
 
-    ln of the share of the second class that has the level over that of the first. A level that does not stand out of
-    the noise in both classes is hidden: it has none and counts 0, so that the information value is then too small.
+    A level that does not stand out of the noise in both classes counts 0: the information value is then too small.
     """
     counts, spread = margins.level_counts(place)
     whole = margins.counts[:, None]
@@ -282,9 +276,8 @@ def _correlation(
 def variance_inflation(margins: Margins) -> list[float]:
     """How much of a column the others foretell: the variance inflation factor, generalised to columns of many features.
 
-    det(S_j) det(S_rest)/det(S) for the scatter S of all features, its eigenvalues raised to the noise where they are
-    below it; the 1/(features of the column)-th power, so that columns of few and of many levels compare (Fox and
-    Monette 1992). Raised eigenvalues make it smaller: it is a bound from below.
+    (det(S_j) det(S_rest)/det(S))^(1/features of the column) (Fox and Monette 1992), eigenvalues of the scatter S raised
+    to the noise where they are below it, which makes it a bound from below.
     """
     gram, total = margins.grams.sum(axis=0), margins.sums.sum(axis=0)
     mean = total / margins.people

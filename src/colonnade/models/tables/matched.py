@@ -6,15 +6,9 @@ release in every pair of columns give it nearly as well as real ones. So w minim
 
     mean log(1 + e^{w·f}) − w·t/n + (λ/2)‖w‖²
 
-over invented f, with λ the noise of an entry of t/n, below which nothing that it says is known. The squared loss, which
-needs no invented people, puts least squares in the place of the logistic function.
-
-λ holds all scores back, more than their order asks for. So the score s = w·f is matched once more by itself, as one
-column without a penalty: mean p = n₁/n and mean s·p = w·t/n, what noise adds to w·t taken out. Scores are stretched by
-it and never flattened.
-
-Both are minima of convex functions and are sought by Newton's steps until none moves anything, so that where they end
-depends on the release alone, and not on the order in which somebody's BLAS adds.
+over invented f, with λ the noise of an entry of t/n. λ holds all scores back, more than their order asks for: so the
+score s = w·f is matched once more by itself, without a penalty: mean p = n₁/n and mean s·p = w·t/n, noise taken out.
+Both are minima of convex functions, sought by Newton's steps until none moves anything.
 """
 
 from __future__ import annotations
@@ -48,10 +42,7 @@ MOST_STRETCH = 2.0
 
 @dataclass(frozen=True, eq=False)
 class MatchedRule:
-    """Log-odds of the second class on features in units of the codes, and what was taken for λ.
-
-    `stretch` is by how much the scores that λ held back were multiplied.
-    """
+    """Log-odds of the second class on features in units of the codes; `stretch` undoes what λ held back."""
 
     coefficients: Array
     intercept: float
@@ -72,23 +63,22 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> MatchedRu
     parts = [column.codes[codes] for column, codes in zip(margins.columns, levels, strict=True)]
     features = np.column_stack([*parts, np.ones(PEOPLE)]).astype(np.float32)
     target = np.append(margins.sums[1], count) / margins.people
-    penalty = penalty_of(margins) + ridge / margins.people
+    # λ: the noise of an entry of the mean features of a class, three times that with many columns.
+    noise = margins.sum_noise / margins.people
+    penalty = noise * (3.0 if len(margins.columns) >= MANY_COLUMNS else 1.0) + ridge / margins.people
     weight = np.full(len(target), penalty)
     weight[-1] = 0.0
     start = np.zeros(len(target))
     start[-1] = np.log(target[-1] / (1.0 - target[-1]))
     least = _minimum(features, start, target, weight)
-    stretch, intercept = _stretched(features, least, target, margins.sum_noise / margins.people)
+    stretch, intercept = _stretched(features, least, target, noise)
     return MatchedRule(stretch * least.weights[:-1], intercept, penalty, least.steps, stretch)
 
 
 def _stretched(
     features: NDArray[np.float32], least: _Minimum, target: Array, noise: float
 ) -> tuple[float, float]:
-    """The slope and the intercept with which scores agree with what was released of them.
-
-    Where t moves by η, w moves by (H + Λ)⁻¹η, H being the curvature: so noise adds σ² tr (H + Λ)⁻¹ to w·t on average.
-    """
+    """The slope and the intercept with which scores agree with the release; noise adds σ² tr (H + Λ)⁻¹ to w·t."""
     weights = least.weights
     scores = features[:, :-1].astype(np.float64) @ weights[:-1]
     inverse = np.linalg.inv(least.curvature)
@@ -146,9 +136,3 @@ def _minimum(
         if float(np.abs(step).max()) <= 1e-10 * max(1.0, float(np.abs(weights).max())):
             return _Minimum(weights, bend, number)
     return _Minimum(weights, bend, _MOST_STEPS)
-
-
-def penalty_of(margins: Margins) -> float:
-    """λ: the noise of an entry of the mean features of a class; three times that with many columns."""
-    noise = margins.sum_noise / margins.people
-    return noise * (3.0 if len(margins.columns) >= MANY_COLUMNS else 1.0)

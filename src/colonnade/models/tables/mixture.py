@@ -35,8 +35,7 @@ _LEAST_NOISE = 1e-4
 class Fit:
     """The fitted mixture: for each component, the probabilities of the levels of every column and of the classes.
 
-    `residual` is the mean square distance of Gram matrices to the release in units of its noise, `label_residual` that
-    of sums by class, and `start` what `residual` was for columns that have nothing to do with each other.
+    Residuals are mean square distances to the release in units of its noise; `start` is that of unrelated columns.
     """
 
     levels: tuple[Array, ...]
@@ -188,12 +187,8 @@ class _State:
         return np.asarray(weighted - probable * self._spread(np.add.reduceat(weighted, self._starts, axis=1)))
 
     def _spread(self, by_block: Floats) -> Floats:
-        widths = np.diff(np.append(self._starts, self.logits_width))
+        widths = np.diff(np.append(self._starts, self._levels + len(self._shares)))
         return np.repeat(by_block, widths, axis=1)
-
-    @property
-    def logits_width(self) -> int:
-        return self._levels + len(self._shares)
 
 
 def _between(widths: list[int]) -> Floats:

@@ -1,7 +1,6 @@
 """A table of invented people from a release: post-processing, so it costs nothing and may be shared as the release may.
 
-It holds what the release holds: each column by itself, each pair of columns, and each column with the class; of a
-class-conditional release each pair by class. What three columns do together is not in it.
+It holds each column, each pair of columns, and each column with the class; what three do together is not in it.
 """
 
 from __future__ import annotations
@@ -44,18 +43,13 @@ NOT_TO_DO_CONDITIONAL = (
 
 @dataclass(frozen=True, eq=False)
 class SyntheticTable:
-    """Invented people by column, with the manifest that goes wherever they go.
-
-    Columns are called as in the release and hold values in the parties' own units and spellings; None or NaN is a
-    missing value. A model reads it as it reads any rows: `model.predict(table)`.
-    """
+    """Invented people by column, in the parties' own units and spellings, with the manifest that goes with them."""
 
     columns: Mapping[str, NDArray[Any]]
     manifest: Mapping[str, Any]
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns in order, the label last."""
         return tuple(self.columns)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -90,10 +84,7 @@ class SyntheticTable:
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """The mixture fitted to a release, from which any number of tables is drawn.
-
-    `origin` is what a manifest says of the release.
-    """
+    """The mixture fitted to a release, from which any number of tables is drawn; manifests tell its `origin`."""
 
     margins: Margins
     fit: Fit
@@ -191,7 +182,6 @@ def checked_target(path: Path) -> Path:
 
 
 def manifest_of(path: Path) -> Path:
-    """Where the manifest of a table lies."""
     return path.with_name(f"{path.stem}.manifest.json")
 
 
