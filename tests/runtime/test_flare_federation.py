@@ -205,7 +205,7 @@ def test_a_job_that_names_another_class_is_refused(running: Live, tmp_path: Path
         "args": {"args": ["touch", str(tmp_path / "ran")]},
     }
     path.write_text(json.dumps(config))
-    job_id = running.session._session.submit_job(str(tmp_path))
+    job_id = running.session.submit_folder(tmp_path)
     assert running.wait(job_id) != "FINISHED:COMPLETED"
     assert not (tmp_path / "ran").exists()
 
@@ -216,7 +216,7 @@ def test_a_job_with_code_is_refused(running: Live, tmp_path: Path) -> None:
     code = tmp_path / "member" / "custom"
     code.mkdir()
     (code / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    job_id = running.session._session.submit_job(str(tmp_path))
+    job_id = running.session.submit_folder(tmp_path)
     assert running.wait(job_id) != "FINISHED:COMPLETED"
     assert not (tmp_path / "ran").exists()
     assert all(running.outcome(member, job_id) is None for member in MEMBERS)

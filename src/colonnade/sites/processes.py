@@ -113,6 +113,10 @@ class Administration:
             write_job(Path(folder), text, name=name, parties=parties, resumes=resumes, proposal=proposal)
             return str(self._session.submit_job(folder))
 
+    def submit_folder(self, folder: Path) -> str:
+        with _quietly("the job was not accepted"):
+            return str(self._session.submit_job(str(folder)))
+
     def status(self, job: str) -> dict[str, Any]:
         with _quietly(f"there is no job {job}"):
             return dict(self._session.get_job_meta(job))
