@@ -37,7 +37,7 @@ MOST_COLUMNS = 1500
 MOST_SECONDS = 60.0
 _TELLING_SECONDS = 5.0
 # A stand-in differs from what it stands for. This much wider, coverage held in every pilot simulation
-# (tests/learn/test_learn_uncertainty.py), with the noise from negligible to overwhelming.
+# (tests/models/test_learn_uncertainty.py), with the noise from negligible to overwhelming.
 MARGIN = 1.1
 # Scales the noise out of a rule's corrections while its floor stays: they vanish with the square of it.
 _NOISELESS = 2.0**-20

@@ -61,7 +61,7 @@ from colonnade.sites.provision import (
 LONG, LONGER = split(400), split(4000)
 
 
-@pytest.mark.slow  # the same claim over the relay in one process: tests/learn/test_taking_part.py
+@pytest.mark.slow  # the same claim over the relay in one process: tests/sites/test_taking_part.py
 def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path: Path) -> None:
     # Strangers that connect and say nothing, or nonsense, keep nobody away.
     with live(tmp_path, idle=200) as running:

@@ -82,7 +82,7 @@ def test_a_learner_keeps_them_from_a_release(model: Any, kind: str, answer: str)
 
 def test_no_learner_is_left_out() -> None:
     exported = {name for name in colonnade.__all__ if hasattr(getattr(colonnade, name), "fit")}
-    # Trees need an extra and moments by class: tests/learn has laws of their own for them.
+    # Trees need an extra and moments by class: tests/models has laws of their own for them.
     assert exported - {"GradientBoostedTrees"} == {type(case.values[0]).__name__ for case in LEARNERS}
 
 
