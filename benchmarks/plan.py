@@ -1,6 +1,6 @@
 """What a plan foretells against what a run then takes, and what its recommendation costs on public sets.
 
-Each of eight jobs is forecast as `colonnade plan` does it, from pilots on invented people, and then run on other rows.
+Each of eight jobs is forecast as `colonnade plan` does it, from pilots on synthetic people, and then run on other rows.
 
 * ``worst_bytes_error``: |predicted − measured| / measured, the largest over the jobs.
 * ``worst_time_factor``: the larger of predicted/measured and measured/predicted, the largest over the jobs. Seconds are

@@ -6,7 +6,7 @@ FOLDER holds the public files named below. Two parties and a server, δ = 1e-5, 
 one width between its declared bounds, so that no edge knows the data; means over five 80/20 splits, on people who were
 held out. Prints one JSON object on its last line:
 
-``adult_lr_on_table_auc``   scikit-learn's logistic regression on 50,000 invented people of a plain release
+``adult_lr_on_table_auc``   scikit-learn's logistic regression on 50,000 synthetic people of a plain release
 ``adult_matched_accuracy``  ``LogisticRegression(rule="matched")`` of the same release; ``credit_matched_accuracy`` too
 ``adult_trees_auc``         ``GradientBoostedTrees`` from a class-conditional release, a second one at the same ε
 ``mean_pair_tv``            mean total variation between pairs of columns of the table and of the people of the release

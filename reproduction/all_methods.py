@@ -40,7 +40,7 @@ BY_PROTOCOL = ("functional", "slr", "intermediate", "one-shot", "local")
 BY_FORECAST = ("network", "encrypted")
 """Methods that are on no set: what a training would take is foretold."""
 DRAWN = 50_000
-"""Invented people on whom a regression is fitted."""
+"""Synthetic people on whom a regression is fitted."""
 TOGETHER, EXACT = "Which tool to take", "without privacy"
 KEPT = Path("build/all_methods.json")
 SHOWN = {
@@ -198,7 +198,7 @@ def _decided(found: Any, split: Split) -> Scores:
 
 
 def _on_table(release: MomentRelease, label: str, split: Split) -> Scores:
-    """Scores by scikit-learn on invented people of a release, with a ridge as strong as its noise."""
+    """Scores by scikit-learn on synthetic people of a release, with a ridge as strong as its noise."""
     table = release.table_model().draw(DRAWN, seed=0)
     scale = np.sqrt(release.attributes)
     noise = release.noise / release.border / release.rows * scale
@@ -281,7 +281,7 @@ trees have the plans, integers and noise of their protocols in one place, which 
 their protocols. The table has points behind a model without privacy, on average over the sets that a method was
 run on; the sections below have every figure.
 *Moments of ordered bins* have every number in 16 ordered bins, *regression on a table* is scikit-learn on {DRAWN:,}
-invented people of the same release, *trees* are boosted from a second release, by class. The best of each:
+synthetic people of the same release, *trees* are boosted from a second release, by class. The best of each:
 
 {chr(10).join(lines)}
 """

@@ -295,7 +295,7 @@ def test_what_is_wrong_is_said_without_a_traceback(folder: Path, monkeypatch: py
 
     monkeypatch.setattr("colonnade.board.views.overview", fail)
     page = ada.get("/")
-    assert page.status == 500 and "a mistake in Colonnade" in page.text and "somebody" not in page.text
+    assert page.status == 500 and "an internal error" in page.text and "somebody" not in page.text
     board, app = application(Workspace(folder), Access([]))
     assert Client(app).ask("GET", "/").status == 401 and board.workspace.name == folder.name
 

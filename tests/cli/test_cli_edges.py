@@ -1,4 +1,4 @@
-"""What is odd about a file, a path or a stream is told as that, and never as a mistake in Colonnade."""
+"""What is odd about a file, a path or a stream is told as that, and never as an internal error."""
 
 import sqlite3
 

@@ -137,11 +137,11 @@ def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(project
     assert facts["recommended"] in methods and "expected error" in facts["why"]
     assert 0 < facts["without_privacy"] < 0.5
     out = plan_text(facts, 80)
-    assert "Recommended" in out and " * " in out and "invented people" in out
+    assert "Recommended" in out and " * " in out and "synthetic people" in out
     first = " ".join(plan_text(facts, None).split("\n")[0].split())
     assert re.fullmatch(
         r".*: classification by moments on 2000 people; ε at most \d\.\d\d, for \w+; every budget admits it; "
-        r"error 0\.\d+ on invented people \(0\.\d+ without privacy\)\.",
+        r"error 0\.\d+ on synthetic people \(0\.\d+ without privacy\)\.",
         first,
     )
     assert max(map(len, out.splitlines())) <= 80

@@ -57,7 +57,9 @@ def test_a_file_or_a_program_is_told_now_and_then_where_that_is_asked_for(
     with progress(shown, piped=True) as advance:
         for done in (1, 20, 30, 100):
             advance("rehearsing", done, 100)
-    assert stream.getvalue() == "rehearsing on invented people: 20 %\nrehearsing on invented people: 100 %\n"
+    assert (
+        stream.getvalue() == "rehearsing on synthetic people: 20 %\nrehearsing on synthetic people: 100 %\n"
+    )
 
 
 def test_a_plan_tells_a_pipe_how_far_it_is(
@@ -77,7 +79,7 @@ def test_a_plan_tells_a_pipe_how_far_it_is(
         assert run([*requested, *more]) == 0
         printed = capsys.readouterr()
         announced = [
-            int(share) for share in re.findall(r"rehearsing on invented people: (\d+) %", printed.err)
+            int(share) for share in re.findall(r"rehearsing on synthetic people: (\d+) %", printed.err)
         ]
         assert (
             announced[0] == 0

@@ -39,7 +39,7 @@ def test_synthesize_says_in_words_what_it_wrote(released: Path, tmp_path: Path, 
     words = ["synthesize", str(released), "-n", "50", "-o", str(tmp_path / "t.parquet"), "-c", "age"]
     assert run([*words, "-c", "owner"]) == 0
     text = capsys.readouterr().out
-    assert "50 invented people, 3 columns" in text and "Nothing was charged" in text and "Not to do" in text
+    assert "50 synthetic people, 3 columns" in text and "Nothing was charged" in text and "Not to do" in text
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def _charges(path: Path) -> Any:
 def _said(case: Case, ending: Ending) -> Iterator[str]:
     if ending.code != case.code:
         yield f"exit code {ending.code}, not {case.code}"
-    for bad in ("Traceback (most recent", "a mistake in Colonnade", *case.never):
+    for bad in ("Traceback (most recent", "an internal error", *case.never):
         if bad in ending.said:
             yield f"says {bad!r}"
     for piece in case.says:

@@ -121,7 +121,7 @@ def test_a_plan_says_when_to_declare_ordered_bins_and_warns_of_matrices_by_class
     )
     request = requested(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5, conditional=True)
     plan = request.plan(group, levelled, 5000)
-    assert coding_warnings(plan) == () and "tables of invented people can be made" in coding_advice(plan)
+    assert coding_warnings(plan) == () and "tables of synthetic people can be made" in coding_advice(plan)
 
 
 def test_an_own_function_takes_part_like_any_columns(tmp_path: Path) -> None:

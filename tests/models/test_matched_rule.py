@@ -47,7 +47,7 @@ def test_the_matched_rule_is_the_same_with_any_number_of_threads(noise: float) -
 def test_the_end_of_the_matched_rule_does_not_depend_on_the_order_of_its_sums(
     noise: float, ridge: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same invented people in another order are other sums in the last digits, and the same rule."""
+    """The same synthetic people in another order are other sums in the last digits, and the same rule."""
     model = release_with(RAW, RISK, noise=noise).table_model()
     order = np.random.default_rng(1).permutation(PEOPLE)
 

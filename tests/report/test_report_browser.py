@@ -43,7 +43,7 @@ def full_facts() -> Facts:
         "measured": {"accuracy on the training rows": 0.8},
         "evaluated": {**estimate_facts(judgement), "guarantees": [], "run": "8c", "private": True},
         "audit": {
-            "name": "Risk", "method": "moments", "people": "300 invented people", "sessions": 200,
+            "name": "Risk", "method": "moments", "people": "300 synthetic people", "sessions": 200,
             "seconds": 9.0, "findings": [finding, {**finding, "observer": "party:shop"}], "notes": [],
         },
         "notes": [f"A note about {LONG}."],

@@ -140,7 +140,7 @@ def _answered(board: Board, page: Page) -> Callable[..., Awaitable[Response]]:
             step = traceback.extract_tb(error.__traceback__)[-1]
             status, number = 500, ColonnadeError.number
             message = (
-                f"a mistake in Colonnade, not in what you did: {type(error).__name__} at {Path(step.filename).name}, "
+                f"an internal error, not a mistake of yours: {type(error).__name__} at {Path(step.filename).name}, "
                 f"line {step.lineno}."
             )
         wrong = {"message": message, "number": number, "explained": explanations().get(number)}

@@ -138,7 +138,7 @@ def _run(given: list[str]) -> int:
         # Where, but not the message: an unforeseen one may quote data.
         step = traceback.extract_tb(error.__traceback__)[-1]
         message = (
-            f"a mistake in Colonnade, not in your input: {type(error).__name__} at {step.filename}, line "
+            f"an internal error, not a mistake in your input: {type(error).__name__} at {step.filename}, line "
             f"{step.lineno}. Set {TRACEBACK}=1 to see all of it, and report it."
         )
         # What a verb adds is its own words: what stays charged, and where the record is.

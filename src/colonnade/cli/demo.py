@@ -30,7 +30,7 @@ def demo(
     ),
     verbose: bool = VERBOSE,
 ) -> Answer:
-    """Train on 26,049 invented people of a bank and a registry, then on 455 patients, and show what each cost.
+    """Train on 26,049 synthetic people of a bank and a registry, then on 455 patients, and show what each cost.
 
     Example:
 

@@ -94,12 +94,12 @@ def describe(
 def synthesize(
     run: Path = RUN,
     output: Path = option("--output -o FILE", "A new .parquet or .csv file.", ...),
-    rows: int = option("--rows -n N", "How many invented people.", ...),
+    rows: int = option("--rows -n N", "How many synthetic people.", ...),
     columns: list[str] = COLUMNS,
     seed: int | None = option("--seed N", "Draw the same people again."),
     label: str | None = LABEL,
 ) -> Answer:
-    """Write a table of invented people that agrees with a run's release, at no cost.
+    """Write a table of synthetic people that agrees with a run's release, at no cost.
 
     The table has the columns of all parties in their own units and spellings, and agrees with the release in every
     column and every pair of columns, up to the release's noise. It is computed from the release alone: no data is read,
@@ -124,7 +124,7 @@ def synthesize(
     companion = table.save(output)
     fit = table.manifest["fit"]
     lines = [
-        f"Table: {output}, {rows} invented people, {len(table.columns)} columns",
+        f"Table: {output}, {rows} synthetic people, {len(table.columns)} columns",
         f"Manifest: {companion}",
         f"Distance to the release: {fit['residual_over_noise']:.2f} of what its noise would leave "
         f"({fit['residual_of_unrelated_columns']:.3g} if columns had nothing to do with each other)",

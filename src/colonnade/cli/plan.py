@@ -45,7 +45,7 @@ def plan(
     It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
     takes the least number of rows of any party instead, and reads these numbers, and nothing else, from the data.
 
-    Every method that can do the task is rehearsed on invented people with the declared columns: bytes, rounds, seconds
+    Every method that can do the task is rehearsed on synthetic people with the declared columns: bytes, rounds, seconds
     and memory by short runs, and the error of the model by trials on some thousand people. Schemas are those that the
     parties' own files name; of a party whose file is not here, NAME.schema.toml beside the job. Ledgers are asked and
     not written.

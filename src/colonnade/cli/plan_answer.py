@@ -249,7 +249,7 @@ def plan_line(facts: dict[str, Any]) -> str:
     if made is not None and made["expected"] is not None:
         exact = facts["without_privacy"]
         alongside = "" if exact is None else f" ({exact:.3f} without privacy)"
-        said.append(f"error {made['expected']['error']:.3f} on invented people{alongside}")
+        said.append(f"error {made['expected']['error']:.3f} on synthetic people{alongside}")
     return f"{facts['name']}: {'; '.join(said)}."
 
 
@@ -317,13 +317,13 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
         exact = facts["without_privacy"]
         against = "" if exact is None else f" A model without privacy has {exact:.3f}."
         notes.append(
-            f"Error: {facts['error']}, simulated on invented people with the declared columns; the real one depends on "
-            f"the real people, the order of methods less so.{against}"
+            f"Error: {facts['error']}, simulated on synthetic people with the declared columns; the real one depends "
+            f"on the real people, the order of methods less so.{against}"
         )
     areas = [f"{name} {each['auc']:.3f}" for name, each in known.items() if each["auc"] is not None]
     if areas:
         notes.append(
-            f"AUC on the same people: {', '.join(areas)}. Invented classes are equally common; where one is rare, "
+            f"AUC on the same people: {', '.join(areas)}. Synthetic classes are equally common; where one is rare, "
             "whoever names nobody has a small error too: go by AUC."
         )
     fewer = {each["rows"] for each in known.values() if each["rows"] < facts["rows"]}

@@ -59,7 +59,7 @@ class LogisticRegression(Saved, Classifier):
         Which label to learn, of a release or a federation with several; None: the first.
     method, options
         How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
-        where it can be planned and is not worse in trials on invented people, else `moments`; `method_` and `because_`
+        where it can be planned and is not worse in trials on synthetic people, else `moments`; `method_` and `because_`
         say which and why. `floor`, `ridge`, `unbias` and `multiclass` ask for methods that release moments.
 
     >>> from fractions import Fraction

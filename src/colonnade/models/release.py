@@ -254,13 +254,13 @@ class MomentRelease(ReadsPeople, NoRows):
         )
 
     def table_model(self, *, progress: Progress | None = None) -> TableModel:
-        """A model of invented people fitted to this release, from which any number of tables is drawn."""
+        """A model of synthetic people fitted to this release, from which any number of tables is drawn."""
         return table_model(self.margins(), self._origin(), progress=progress)
 
     def synthesize(
         self, rows: int, *, seed: int | None = None, progress: Progress | None = None
     ) -> SyntheticTable:
-        """A table of so many invented people that agrees with this release, in its parties' own units: at no cost."""
+        """A table of so many synthetic people that agrees with this release, in its parties' own units: at no cost."""
         checked_rows(rows)
         return self.table_model(progress=progress).draw(rows, seed=seed, progress=progress)
 

@@ -1,7 +1,7 @@
 """What a plan promises to cost and to bring, and which of two methods has the smaller error.
 
-A method that nobody named is chosen here too: margin descent, unless it cannot be planned, or trials on invented people
-say that moments do better. People and coins of trials come from public seeds, so that one question has one answer.
+A method that nobody named is chosen here too: margin descent, unless it cannot be planned, or trials on synthetic
+people say that moments do better. Trials draw from public seeds, so that one question has one answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RATE = 0.95
 FEWEST_PAIRS = 3
 MOST_TRIALS = 6
 TRIALS = 4
-# So many invented people at most, and so many numbers of them; with more columns nothing is tried in passing.
+# So many synthetic people at most, and so many numbers of them; with more columns nothing is tried in passing.
 MOST_PEOPLE, MOST_NUMBERS, FEWEST = 4000, 400_000, 500
 HALF_A_POINT = 0.005
 """Below this the study could not tell what was lost from chance."""
@@ -397,7 +397,7 @@ def default_for(
         return name, because
     gap = difference(errors[name], errors[simple.name])
     tried_out = (
-        f"in {TRIALS} trials margin descent classed {errors[name].error:.3f} of invented people wrongly and moments "
+        f"in {TRIALS} trials margin descent classed {errors[name].error:.3f} of synthetic people wrongly and moments "
         f"{errors[simple.name].error:.3f}"
     )
     if gap.worse:

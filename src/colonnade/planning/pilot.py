@@ -80,7 +80,9 @@ class SyntheticPeople:
         part = slice(start, stop)
         rows = self._made[party].each(lambda values: values[part], stop - start)
         names = ids or [f"person {number}" for number in range(start, stop)]
-        return Table.of_rows(party, ArrayRows("invented people", rows, names), self.schemas[party].with_ids())
+        return Table.of_rows(
+            party, ArrayRows("synthetic people", rows, names), self.schemas[party].with_ids()
+        )
 
     def _block(self, party: str) -> Block:
         schema, everybody = self.schemas[party], self.people + self.tested
@@ -142,7 +144,7 @@ class Settled(Spec):
 
 
 class PilotFederation(Federation):
-    """All parties of a group with invented people; where a plan is made already, whatever is run goes by it."""
+    """All parties of a group with synthetic people; where a plan is made already, whatever is run goes by it."""
 
     def __init__(
         self,

@@ -203,7 +203,9 @@ def coding_advice(plan: Plan) -> str:
         return ""
     numbers = _coded_as_numbers(plan)
     if not numbers:
-        return "Every column is in bins or categories: tables of invented people can be made of this release."
+        return (
+            "Every column is in bins or categories: tables of synthetic people can be made of this release."
+        )
     seen = plan.rows / noise_of(plan)
     said = f"{numbers} coded as numbers, of which no table can be made."
     if plan.several:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 STEPS = {
     "align": "finding the people in common",
     "columns": "sharing rows",
-    "rehearsing": "rehearsing on invented people",
+    "rehearsing": "rehearsing on synthetic people",
     "phases": "judging",
     "batches": "encrypted batches",
     "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",

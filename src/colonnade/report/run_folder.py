@@ -28,7 +28,7 @@ from colonnade.report.record import ForecastRecord, ForecastSide, LabelRecord, L
 from colonnade.runtime.party import Group
 
 NOTE = (
-    "Foretold before the run from declarations and numbers of rows, by a rehearsal on invented people; reading files "
+    "Foretold before the run from declarations and numbers of rows, by a rehearsal on synthetic people; reading files "
     "is not part of it. Time counts finding the common people, bytes and rounds do not."
 )
 

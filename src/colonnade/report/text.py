@@ -264,7 +264,7 @@ def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
         return []
     before, after = made["predicted"], made["measured"]
     took = "not shown" if after["seconds"] is None else plain.duration_text(after["seconds"])
-    # The error foretold is that of invented people: beside one of the rows trained on it would say nothing.
+    # The error foretold is that of synthetic people: beside one of the rows trained on it would say nothing.
     return [
         ("sent", plain.size_text(before["bytes"]), plain.size_text(after["bytes"])),
         ("rounds", str(before["rounds"]), str(after["rounds"])),

@@ -325,6 +325,8 @@ def _failed(error: BaseException, channel: LoggedChannel) -> dict[str, Any]:
     else:
         # Where, but not the message: an unforeseen one may quote data.
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"a mistake in Colonnade: {type(error).__name__} at {Path(frame.filename).name}, line {frame.lineno}"
+        message = (
+            f"an internal error: {type(error).__name__} at {Path(frame.filename).name}, line {frame.lineno}"
+        )
     facts = {"state": "failed", "step": channel.step, "kind": type(error).__name__}
     return facts | {"reason": message, "told": reason_for_peers(error)}

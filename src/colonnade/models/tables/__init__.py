@@ -1,1 +1,1 @@
-"""Tables of invented people that agree with a release, and what a release says of two columns at a time."""
+"""Tables of synthetic people that agree with a release, and what a release says of two columns at a time."""

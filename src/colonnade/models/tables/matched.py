@@ -1,12 +1,12 @@
-"""Logistic regression whose gradient vanishes on what was released, with the curvature of invented people.
+"""Logistic regression whose gradient vanishes on what was released, with the curvature of synthetic people.
 
 The logistic log-likelihood of real people is Σ y w·f − Σ log(1 + e^{w·f}). The first sum is released: it is the sum of
-features over the second class, t. The second depends on the features alone, and invented people who agree with the
+features over the second class, t. The second depends on the features alone, and synthetic people who agree with the
 release in every pair of columns give it nearly as well as real ones. So w minimises
 
     mean log(1 + e^{w·f}) − w·t/n + (λ/2)‖w‖²
 
-over invented f, with λ the noise of an entry of t/n. λ holds all scores back, more than their order asks for: so the
+over synthetic f, with λ the noise of an entry of t/n. λ holds all scores back, more than their order asks for: so the
 score s = w·f is matched once more by itself, without a penalty: mean p = n₁/n and mean s·p = w·t/n, noise taken out.
 Both are minima of convex functions, sought by Newton's steps until none moves anything.
 """
@@ -32,7 +32,7 @@ _MOST_STEPS = 100
 _HALVINGS = 30
 _BLOCK = 4096
 PEOPLE = 40_000
-"""Invented people: more change a coefficient by less than the noise of a release does."""
+"""Synthetic people: more change a coefficient by less than the noise of a release does."""
 MANY_COLUMNS = 20
 """From so many columns on, the noise of all of them together asks for a larger λ."""
 

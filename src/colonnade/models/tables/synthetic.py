@@ -1,4 +1,4 @@
-"""A table of invented people from a release: post-processing, so it costs nothing and may be shared as the release may.
+"""A table of synthetic people from a release: post-processing, so it costs nothing and may be shared as the release is.
 
 It holds each column, each pair of columns, and each column with the class; what three do together is not in it.
 """
@@ -43,7 +43,7 @@ NOT_TO_DO_CONDITIONAL = (
 
 @dataclass(frozen=True, eq=False)
 class SyntheticTable:
-    """Invented people by column, in the parties' own units and spellings, with the manifest that goes with them."""
+    """Synthetic people by column, in the parties' own units and spellings, with the manifest that goes with them."""
 
     columns: Mapping[str, NDArray[Any]]
     manifest: Mapping[str, Any]
@@ -59,7 +59,7 @@ class SyntheticTable:
         return len(next(iter(self.columns.values())))
 
     def __repr__(self) -> str:
-        return f"SyntheticTable({len(self)} invented people, {len(self.columns)} columns)"
+        return f"SyntheticTable({len(self)} synthetic people, {len(self.columns)} columns)"
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table to a new .parquet or .csv file, and its manifest beside it; the manifest's path."""
@@ -107,7 +107,7 @@ class TableModel:
         return tuple(notes)
 
     def draw(self, rows: int, *, seed: int | None = None, progress: Progress | None = None) -> SyntheticTable:
-        """So many invented people; with a seed, the same ones each time."""
+        """So many synthetic people; with a seed, the same ones each time."""
         checked_rows(rows)
         seed = below(1 << 32, SystemRandomness()) if seed is None else seed
         randomness = SeededRandomness(f"table {seed}")
