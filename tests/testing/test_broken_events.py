@@ -56,7 +56,7 @@ def rule(change: Callable[[float, float], float]) -> Callable[[Patch], Event]:
 
 def reading(change: Callable[[dict[str, Any]], Event]) -> Callable[[Patch], Event]:
     def broken(patch: Patch) -> Event:
-        patch.setattr(events, "event_from_data", change)
+        patch.setattr("colonnade.privacy.events.event_from_data", change)
         return LEAF
 
     return broken
@@ -106,8 +106,10 @@ def test_what_breaks_a_law_is_caught_by_it(law: str, broken: Any, monkeypatch: P
     event = broken(monkeypatch)
     if isinstance(event, Unequal | Lenient):
         # Classes without a name in data are written and read as what they pretend to be.
-        monkeypatch.setattr(events, "event_to_data", lambda event: event_to_data(LEAF))
-        monkeypatch.setattr(events, "event_from_data", lambda data: event_from_data(data) and event)
+        monkeypatch.setattr("colonnade.privacy.events.event_to_data", lambda event: event_to_data(LEAF))
+        monkeypatch.setattr(
+            "colonnade.privacy.events.event_from_data", lambda data: event_from_data(data) and event
+        )
     with pytest.raises(ConformanceError) as caught:
         check_event(event)
     assert caught.value.law == law
