@@ -27,13 +27,17 @@ def classes() -> list[type[ColonnadeError]]:
 NAMES = {kind.__name__ for kind in classes()}
 
 
+def name_of(node: ast.AST) -> str:
+    """A class by its name alone, or by its name in a module."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
 def heirs(tree: ast.AST) -> list[str]:
     """The classes of error that a module defines."""
     return [
         node.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-        and any(isinstance(parent, ast.Name) and parent.id in NAMES for parent in node.bases)
+        if isinstance(node, ast.ClassDef) and any(name_of(parent) in NAMES for parent in node.bases)
     ]
 
 
@@ -44,7 +48,7 @@ def raised(tree: ast.AST) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
     )
-    return [name.id for name in calls if isinstance(name, ast.Name)]
+    return [name_of(call) for call in calls]
 
 
 def test_every_class_of_error_has_a_number_of_its_own_and_a_section() -> None:
@@ -97,6 +101,7 @@ def test_errors_stand_in_the_tree_and_nothing_raises_its_root() -> None:
 def test_this_check_would_notice_a_bare_error_and_one_outside_the_tree() -> None:
     assert heirs(ast.parse("class Odd(DataError):\n    pass")) == ["Odd"]
     assert raised(ast.parse("raise ColonnadeError('no')")) == ["ColonnadeError"]
+    assert raised(ast.parse("raise errors.ColonnadeError('no')")) == ["ColonnadeError"]
 
 
 @pytest.mark.parametrize("requested", ["E313", "e313", "313"])
@@ -135,10 +140,10 @@ def messages() -> dict[str, list[list[str]]]:
     made: dict[str, list[list[str]]] = {}
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES:
+            if isinstance(node, ast.Call) and name_of(node.func) in NAMES:
                 texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
                 words = [text.strip(' ."') for text in texts if isinstance(text, str) and len(text) > 6]
-                made.setdefault(node.func.id, []).extend([words] if words else [])
+                made.setdefault(name_of(node.func), []).extend([words] if words else [])
     return made
 
 

@@ -95,7 +95,9 @@ class HostileChannel:
                 earlier = self.rng.choice(self.sent[:number] or [(to, step, b"")])
                 return await untyped(self.inner).send(to, step, earlier[2])
             case "redirect":
-                others = [peer for peer in untyped(self.inner)._outgoing if peer != to]
+                others = [
+                    peer for peer in untyped(self.inner)._boxes if peer not in (to, untyped(self.inner).name)
+                ]
                 await untyped(self.inner).send(self.rng.choice(others), step, frame)
                 return None
             case "old":

@@ -130,8 +130,8 @@ def test_this_walk_would_notice_rows_left_in_a_shared_place() -> None:
 @pytest.mark.slow  # another control is quick enough
 def test_this_walk_would_notice_a_channel_that_passes_objects() -> None:
     def leak(party: Party, table: NDArray[np.float64]) -> None:
-        for line in untyped(party.channel)._outgoing.values():
-            line.smuggled = table
+        for box in untyped(party.channel)._boxes.values():
+            setattr(box, f"smuggled by {party.name}", table)
 
     assert ("insurer", "bank") in crossings(leak)
 

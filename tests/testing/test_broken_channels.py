@@ -156,8 +156,10 @@ class Hasty(Sound):
     """Leaving, it takes back what was not read yet."""
 
     def stop(self, reason: str | None) -> None:
-        for line in untyped(self.inner)._outgoing.values():
-            line.frames.clear()
+        inner = untyped(self.inner)
+        for box in inner._boxes.values():
+            if inner.name in box._lines:
+                box._lines[inner.name].whole.clear()
         self.inner.stop(reason)
 
 
