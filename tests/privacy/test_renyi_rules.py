@@ -166,6 +166,15 @@ def test_the_inequality_behind_the_sampling_rule_holds(rate: float, ratio: float
     assert s / 2 + log_sinh(half * s) >= math.log(ratio) - t / 2 + log_sinh(half * t) - 1e-9
 
 
+@pytest.mark.parametrize("order", [1.001, 2.5, 3.0])
+def test_sampling_costs_no_more_at_an_order_that_is_not_whole(order: float) -> None:
+    loud, rate = Gaussian(3, 1), Fraction(1, 2)
+    assert renyi(PoissonSampled(rate, loud), order) <= renyi(loud, order)
+    if order < 3:
+        assert sampled_renyi(0.5, lambda whole: renyi(loud, whole), order) > renyi(loud, order)
+    assert renyi(PoissonSampled(rate, Gaussian(1, 4)), 2000.0) == math.inf
+
+
 def test_sampling_at_rate_one_or_nought_is_known() -> None:
     assert sampled_renyi(1.0, lambda order: order / 4, 2.5) == 0.75
     assert sampled_renyi(0.0, lambda order: order / 4, 2.5) == 0

@@ -177,7 +177,13 @@ def rule_of(leaf: Leaf) -> Curve:
             )
         case PoissonBinomial():
             return partial(poisson_binomial_renyi, leaf)
-    return partial(sampled_renyi, float(leaf.rate), cache(rule_of(leaf.event)))  # type: ignore[arg-type]
+    return partial(_sampled, float(leaf.rate), cache(rule_of(leaf.event)))  # type: ignore[arg-type]
+
+
+def _sampled(rate: float, divergence: Callable[[float], float], order: float) -> float:
+    """The formula of whole orders, or the divergence without sampling where the next whole order costs more."""
+    sampled = sampled_renyi(rate, divergence, order)
+    return min(sampled, divergence(order)) if math.isfinite(sampled) else sampled
 
 
 def _proportional(slope: float) -> Curve:
