@@ -95,6 +95,11 @@ def test_no_module_imports_another_in_a_circle(figures: dict[str, Any]) -> None:
     assert figures["where"]["cycles"] == []
 
 
+def test_no_name_has_a_word_that_was_given_up(figures: dict[str, Any]) -> None:
+    assert figures["old_words"] == 0, figures["where"]["old words"]
+    assert house.old_words("told = asked_of(Doorkeeper)") == ["told", "asked_of", "Doorkeeper"]
+
+
 def test_only_the_table_of_methods_and_that_of_audits_name_methods(figures: dict[str, Any]) -> None:
     found = [place.split(":")[0] for place in figures["where"]["tables"]]
     assert found == ["colonnade.lab.targets", "colonnade.methods.table"]

@@ -44,7 +44,7 @@ def _number(text: str, default: Any = ..., *flags: str) -> Option:
 DELTA = "The δ of the guarantee."
 FOR = "Whom --epsilon is meant for; the server (or whoever sees it) if left out."
 PAPER = "Show beside it what the papers' formulas say, with what is wrong with it."
-ASKED: dict[str, Option] = {
+COMMON: dict[str, Option] = {
     "epsilon": _option(float | None, "Find the least noise for this ε.", None),
     "delta": _option(float, DELTA, 1e-5),
     "times": _option(int, "How often the release is made.", 1),
@@ -74,22 +74,22 @@ Give the noise to learn ε, or --epsilon to learn the least noise. Numbers may b
 
 
 def _command(example: str, flag: str, noise: str, text: str, **options: Option) -> None:
-    """The command that `example` begins with; an option of its own may stand for one that is `ASKED` of all."""
+    """The command that `example` begins with; an option of its own may stand for one of `COMMON`."""
     mechanism = example.split()[0]
     amount = _number(f"{noise} Or give --epsilon.", None, flag)
-    asked = {"noise": amount, **{name: options.pop(name, usual) for name, usual in ASKED.items()}}
+    shared = {"noise": amount, **{name: options.pop(name, usual) for name, usual in COMMON.items()}}
 
     def command(**values: Any) -> Answer:
         from colonnade.cli.privacy_answer import FAMILIES, PrivacyQuery, respond
 
-        query = PrivacyQuery(**{name: values.pop(name) for name in asked})
+        query = PrivacyQuery(**{name: values.pop(name) for name in shared})
         return respond(FAMILIES[mechanism](**values), query, values)
 
     command.__doc__ = f"{text}\n\n\b\nExample:\n  colonnade privacy {example}"
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=told, annotation=kind)
-            for name, (kind, told) in {**options, **asked}.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, (kind, default) in {**options, **shared}.items()
         ]
     )
     app.command(mechanism)(answering(command))

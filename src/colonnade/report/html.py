@@ -180,8 +180,8 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, s
     tip = _towards(end, middle, gap)
     neck = _towards(tip, middle, head)
     way = _unit(neck, tip)
-    across = (-way[1] * head * 0.55, way[0] * head * 0.55)
-    corners = [tip, *((neck[0] + side * across[0], neck[1] + side * across[1]) for side in (1, -1))]
+    sideways = (-way[1] * head * 0.55, way[0] * head * 0.55)
+    corners = [tip, *((neck[0] + side * sideways[0], neck[1] + side * sideways[1]) for side in (1, -1))]
     line = (
         f'<path class="flow" stroke-width="{thick:.1f}" d="M{first[0]:.1f} {first[1]:.1f} '
         f'Q{middle[0]:.1f} {middle[1]:.1f} {neck[0]:.1f} {neck[1]:.1f}"/>'
