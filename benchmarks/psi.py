@@ -39,11 +39,11 @@ import numpy as np
 from loopback import connect
 from opponents import measured_against
 
+from colonnade.crypto.pseudonyms import numbered
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import Alignment, align
+from colonnade.protocols.alignment import Alignment, alignment_session
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_as, run_here
 
@@ -52,8 +52,7 @@ MILLION = 1_000_000
 
 
 async def alignment(party: Party, table: Table | None, how: Alignment = "server") -> int:
-    await meet(party)
-    found = await align(party, table, how)
+    found = await alignment_session(party, table, how)
     return 0 if found is None else found.rows
 
 
@@ -108,7 +107,8 @@ def table_of(name: str, folder: Path) -> Table | None:
 
 
 def load() -> None:
-    """Read a few rows, for the libraries that a process loads once."""
+    """Read a few rows and hash a text, for the libraries and kernels that a process loads once."""
+    numbered(1, b"key")
     with tempfile.TemporaryDirectory() as name:
         write_files(Path(name), 10)
         table = table_of(GROUP.owners[0], Path(name))

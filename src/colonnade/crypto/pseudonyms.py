@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ def keyed_digests(key: bytes, texts: Iterable[str], *, person: bytes = b"") -> N
 PSEUDONYM_BYTES = 16
 DUMMIES = 128
 """So many people whom nobody has are in every list: whoever leaves out a tenth of a list misses one of them."""
-_AT_ONCE, _HASHED = 1 << 16, 1 << 12
+_AT_ONCE = 1 << 16
 _COUNTER = 8
 
 Strings = NDArray[np.uint8]
@@ -38,23 +36,11 @@ def subkey(key: bytes, purpose: str) -> bytes:
 
 
 def pseudonyms(store: NDArray[np.uint8], ends: NDArray[Any], key: bytes) -> Strings:
-    """Keyed BLAKE2b of every text between two ends, after a zero byte.
+    """Keyed BLAKE2b of every text between two ends, after a zero byte."""
+    # Compiled loops take a while to load, and whoever only reads a ledger needs none.
+    from colonnade.crypto.blake2 import digest_texts
 
-    With that byte the key is hashed once for all texts: BLAKE2 leaves the block that it is until more comes.
-    """
-    fresh = hashlib.blake2b(b"\0", key=key, digest_size=PSEUDONYM_BYTES).copy
-    made = np.empty((len(ends) - 1, PSEUDONYM_BYTES), dtype=np.uint8)
-    for start in range(0, len(made), _HASHED):
-        part = made[start : start + _HASHED]
-        bounds = ends[start : start + len(part) + 1]
-        content = store[int(bounds[0]) : int(bounds[-1])].tobytes()
-        places = (bounds - bounds[0]).tolist()
-        # Each step for all of them: a loop over texts takes a sixth longer.
-        states = [fresh() for _ in range(len(part))]
-        deque(map(hashlib.blake2b.update, states, [content[a:b] for a, b in pairwise(places)]), maxlen=0)
-        digests = b"".join(map(hashlib.blake2b.digest, states))
-        part[:] = np.frombuffer(digests, dtype=np.uint8).reshape(-1, PSEUDONYM_BYTES)
-    return made
+    return digest_texts(store, ends, key, PSEUDONYM_BYTES)
 
 
 def numbered(count: int, key: bytes) -> Strings:

@@ -22,6 +22,7 @@ from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes
 from colonnade.data.block import Block, ClippingLog, KeptRows, SpilledRows, Spreads, refuse_shape
 from colonnade.data.coding import Coded, Declared, code
 from colonnade.data.declaring import nearest_name
+from colonnade.data.files import FileRelation
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
 from colonnade.data.problems import Problems
 from colonnade.data.schema import PublicSchema, Schema
@@ -57,10 +58,15 @@ class SourceRows:
 
     @cached_property
     def count(self) -> int:
-        rows = self._rows.count()
+        rows = self._rows.count() if self._kept is None else self._kept.count
         if not rows:
             raise self._wrong("there are no rows.")
         return rows
+
+    @cached_property
+    def _about(self) -> int:
+        lines = self._rows.lines() if isinstance(self._rows, FileRelation) else None
+        return self.count if lines is None else lines
 
     def ids(self) -> Iterator[pa.Array]:
         if self._kept is not None:
@@ -75,18 +81,18 @@ class SourceRows:
             return self._unchanged(self._kept.blocks(size))
         return (block for _, block in self._coded((), size, log))
 
-    def keep(self, log: ClippingLog, tell: Callable[[int], None]) -> None:
+    def keep(self, log: ClippingLog, tell: Callable[[int, int], None]) -> None:
         """Read a file once and keep its rows as declared; what is wrong with ids is told before other mistakes."""
         if self._kept is not None:
             for _ in self.ids():
                 pass
-            tell(self._kept.count)
+            tell(self._kept.count, self._kept.count)
             return
         kept, wrong = KeptRows(self.name, self._party), None
         try:
             for ids, block in self._coded(self._schema.id_columns, _IDS, log):
                 kept.add(self._spelt(ids), block)
-                tell(kept.count)
+                tell(kept.count, self._about)
         except DataError as found:
             wrong = found
         self._check_ids(kept.ids() if wrong is None else self._spelt_ids())
@@ -337,9 +343,9 @@ class Table:
     def check(self, progress: Callable[[str, int, int], None] | None = None) -> Table:
         """Read everything, a query twice, so that what is wrong is found before anything is charged."""
 
-        def tell(seen: int) -> None:
+        def tell(seen: int, total: int) -> None:
             if progress is not None:
-                progress(f"checking {self.party}", seen, self.rows)
+                progress(f"checking {self.party}", seen, max(seen, total))
 
         if isinstance(self._rows, SourceRows) and not self._rows.is_query:
             self._rows.keep(self.clipping, tell)
@@ -349,7 +355,7 @@ class Table:
         seen = 0
         for block in self.blocks():
             seen += block.rows
-            tell(seen)
+            tell(seen, self.rows)
         if isinstance(self._rows, SourceRows):
             self._rows.read_again()
         return self
