@@ -5,7 +5,8 @@ and kinds that are few in a room are drawn more often than their number. Besides
 randomness in these rooms is made constant, one at a time. Each mutant lies in a copy of the sources and is run against
 the tests of its room, the examples there and the tests elsewhere that name its module or function: those that reach the
 mutated line first, then others that reach its module, the quickest first, and up to ``PATIENCE`` processor-seconds as
-recorded. It is killed by the first test that fails there and passes alone without it, or that takes ten times as long.
+recorded. It is killed by the first test that fails there and passes without it, or that takes ten times as long. At the
+end all tests that killed one are run without any mutation, and those that fail there count for nothing.
 
 Prints one JSON object on its last line:
 
@@ -63,6 +64,7 @@ PATIENCE, FIRST, RECORDING = 90.0, 6.0, 240.0
 # Files that are imported for a mutant, at most.
 FILES = 14
 MEMORY = 12 << 30
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 RUNNING: set[subprocess.Popen[str]] = set()
 PLACES: list[str] = []
 # What the tests find at the root of the tree.
@@ -167,7 +169,7 @@ class Tree:
         RUNNING.add(process)
         try:
             said, _ = process.communicate(timeout=limit)
-            return process.returncode, said[-6000:]
+            return process.returncode, said[-60_000:]
         except subprocess.TimeoutExpired:
             return None, ""
         finally:
@@ -376,16 +378,39 @@ class Judge:
     state: str
     work: Path
     compiled: Compiled = field(default_factory=Compiled)
+    # Tests that fail without any mutation too.
+    unsound: set[str] = field(default_factory=set)
 
     def verdict(self, mutation: Mutation) -> Verdict:
         """What becomes of it, from what is kept or by running it."""
         key = f"verdict {mutation.room} {mutation.name}"
         known = self.kept.get(key)
-        if known is not None and known["state"] == self.state:
+        if known is not None and known["state"] == self.state and known["killer"] not in self.unsound:
             return Verdict(known["killer"], known["tests"], known["seconds"])
-        made = self._run(mutation, known["killer"] if known is not None else None)
+        killer = known["killer"] if known is not None else None
+        made = self._run(mutation, None if killer in self.unsound else killer)
         self.kept.put(key, {"state": self.state, **vars(made)})
         return made
+
+    def fail_anyway(self, killers: Sequence[str]) -> set[str]:
+        """Which of these tests do not pass by themselves either where nothing is mutated."""
+        tests = {test: 30.0 for test in sorted(set(killers)) if "::" in test and not self._known(test)}
+        code, said = _run_chosen(self.suite.base, tests, at_once=False) if tests else (0, "")
+        failed = set(_FAILED.findall(said)) if code is not None else set(tests)
+        for test in tests.keys() - failed if code in (0, 1, None) else ():
+            self.kept.put(f"passes {test} {self.state}", True)
+        found = {test for test in tests if not self._known(test) and not self._passes(test)}
+        self.unsound |= found
+        return found
+
+    def _known(self, test: str) -> bool:
+        return self.kept.get(f"passes {test} {self.state}") is True
+
+    def _passes(self, test: str) -> bool:
+        """Whether it passes alone where nothing is mutated."""
+        passes = _run_chosen(self.suite.base, {test: 30.0})[0] == 0
+        self.kept.put(f"passes {test} {self.state}", passes)
+        return passes
 
     def _run(self, mutation: Mutation, killer: str | None) -> Verdict:
         begun = time.monotonic()
@@ -413,32 +438,23 @@ class Judge:
                 return f"{next(iter(left))} and others: not done in {_limit(left):.0f} s"
             if code in (0, 5):
                 return None
-            failed: list[str] = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
+            failed = _FAILED.findall(said)
             if not failed or failed[0] not in left:
                 return f"the import of {failed[0] if failed else next(iter(left)).partition('::')[0]}"
-            if self._passes(failed[0], left[failed[0]]):
-                return failed[0]
-            tell(f"does not pass alone without any mutation: {failed[0]}")
+            if failed[0] not in self.unsound:
+                return str(failed[0])
             del left[failed[0]]
         return None
 
-    def _passes(self, test: str, seconds: float) -> bool:
-        """Whether it passes by itself where nothing is mutated."""
-        key = f"passes {test} {self.state}"
-        known = self.kept.get(key)
-        if known is None:
-            known = _run_chosen(self.suite.base, {test: seconds})[0] == 0
-            self.kept.put(key, known)
-        return bool(known)
 
-
-def _run_chosen(tree: Tree, chosen: dict[str, float]) -> tuple[int | None, str]:
+def _run_chosen(tree: Tree, chosen: dict[str, float], *, at_once: bool = True) -> tuple[int | None, str]:
+    """Run these tests, until the first that fails or, unless `at_once`, all of them."""
     files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
     with tempfile.NamedTemporaryFile("w", suffix=".json") as listed:
         json.dump({test: 30 + 10 * seconds for test, seconds in chosen.items()}, listed)
         listed.flush()
         return tree.pytest(
-            ["-x", "-rfE", "--tb=no", *files],
+            [*(["-x"] if at_once else []), "-rfE", "--tb=no", *files],
             limit=_limit(chosen),
             settings={mutant_plugin.CHOSEN: listed.name},
         )
@@ -552,6 +568,9 @@ def measure(seeds: Sequence[int], rooms: Sequence[str], *, workers: int, only_dr
             return made
 
         verdicts = list(pool.map(judged, enumerate((*drawn, *draws), 1)))
+        while unsound := judge.fail_anyway([made.killer for made in verdicts if made.killer is not None]):
+            tell(f"do not pass without any mutation either: {', '.join(sorted(unsound))}")
+            verdicts = list(pool.map(judged, enumerate((*drawn, *draws), 1)))
     return {
         "seeds": list(seeds),
         **summary(drawn, verdicts[: len(drawn)]),

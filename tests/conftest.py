@@ -24,7 +24,6 @@ from colonnade.models import uncertainty
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)
-REHEARSED_LITTLE = ("board", "cli", "corpus", "learn")
 REHEARSED_IN_FULL = ("test_label_views", "test_learn_uncertainty")
 _EXAMPLES = os.environ.get("COLONNADE_EXAMPLES", "same")
 settings.load_profile(_EXAMPLES)
@@ -57,7 +56,7 @@ class OnlyExamples:
 @pytest.fixture(autouse=True)
 def few_rehearsals(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run's intervals by as few rehearsals as there may be, where they are not the claim: half of a short run."""
-    if request.path.parent.name in REHEARSED_LITTLE and request.path.stem not in REHEARSED_IN_FULL:
+    if request.path.stem not in REHEARSED_IN_FULL:
         monkeypatch.setattr(uncertainty, "MOST_DRAWS", uncertainty.FEWEST_DRAWS)
 
 
