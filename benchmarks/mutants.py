@@ -229,6 +229,7 @@ class Suite:
         examples = f"src/colonnade/{mutation.room}"
         dotted = "colonnade." + mutation.module.removesuffix(".py").replace("/", ".")
         named = {word for word in mutation.function.split(".") if len(word) > 7 and not word.startswith("__")}
+        named |= _constants(mutation)
         ranked = {examples: 0} if examples in self.texts else {}
         homeless = not (ROOT / "tests" / mutation.room).is_dir()
         for name, words in self.words.items():
@@ -268,9 +269,13 @@ class Suite:
         """Tests in the order in which they are to run, each with its processor time."""
         wanted: list[tuple[int, float, str]] = []
         own = f"src/colonnade/{mutation.module}::"
+        constants = _constants(mutation)
         for name in self.files(mutation):
             known = self.reach(name)
             lines = _reached(known["reach"], mutation, source)
+            if constants & self.words.get(name, frozenset()):
+                # A test that takes the constant itself reaches no line of its module.
+                lines = [-1, *lines]
             for number, (test, (seconds, passed)) in enumerate(known["tests"]):
                 if passed and test != killer:
                     near = next((level for level, mask in enumerate(lines) if mask >> number & 1), None)
@@ -291,6 +296,15 @@ class Suite:
             total += seconds + 0.02
             chosen[test] = seconds
         return chosen
+
+
+def _constants(mutation: Mutation) -> frozenset[str]:
+    """The names that a statement outside all functions gives its value to."""
+    for node in ast.parse((PACKAGE / mutation.module).read_text()).body:
+        if node.lineno <= mutation.line <= (node.end_lineno or node.lineno):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            return frozenset(one.id for one in targets if isinstance(one, ast.Name))
+    return frozenset()
 
 
 def _imported(text: str) -> frozenset[str]:

@@ -190,6 +190,21 @@ def test_the_label_attack_count_is_refused_outside_its_statement(step_size: floa
         vertical_logistic.label_attack_steps(step_size, largest_score=start)
 
 
+@pytest.mark.parametrize("mu", [0.3, 2.0, 5000.0])
+def test_divergences_are_the_printed_equations_term_by_term(mu: float) -> None:
+    l1, squares = 7, 5**2
+    moments, orders = Moments(5, l1), skellam_moments.ORDERS[:40].tolist()
+    server, client = (
+        skellam_moments.server_renyi(moments, mu),
+        skellam_moments.client_renyi(moments, mu, clients=4, columns=3),
+    )
+    for place, a in enumerate(orders):
+        second = min(((2 * a - 1) * squares + 6 * l1) / (16 * mu**2), 3 * l1 / (4 * mu))
+        assert server[place] == pytest.approx(a * squares / (4 * mu) + second, rel=1e-12)
+        second = min(4 * 9 / 9 * ((2 * a - 1) * squares + 3 * l1) / (4 * mu**2), 9 * l1 / (6 * mu))
+        assert client[place] == pytest.approx(16 * a * squares / (9 * mu) + second, rel=1e-12)
+
+
 def test_a_server_mu_below_one_is_found() -> None:
     tiny = skellam_moments.Moments(0.1, 0.1)
     mu = skellam_moments.server_mu(tiny, 4.0, 1e-5).value
