@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from colonnade.runs.run_folders import RUNS
 if TYPE_CHECKING:
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
-    from colonnade.lab.comparison import ComparisonEntries
     from colonnade.methods.method import TrainedModel
     from colonnade.models.release import MomentRelease
 
@@ -66,26 +65,26 @@ def compare(
     named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     options = {agreed.method: agreed.options.model_dump(exclude_unset=True)}
     field = field_of(METHODS.values(), agreed.task, named=named, options=options, paper=paper, public=public)
+    shared: dict[str, Any] = {"task": agreed.task, "field": field, "epsilons": wanted}
+    shared |= {name: getattr(agreed, name) for name in ("delta", "accepted_delta", "gamma")}
     if not public:
-        _confirm(agreed, files, field, wanted, charge=charge)
+        _confirm(agreed, files, shared, charge=charge)
     name = output or RUNS / f"{agreed.path.stem}-comparison"
     with new_folder(name, numbered=output is None) as folder:
         folder.reserve(1 << 21)
         try:
             with progress() as advance, prefix_job_errors(agreed):
-                shared: dict[str, Any] = {"task": agreed.task, "field": field, "epsilons": wanted}
-                shared |= {name: getattr(agreed, name) for name in ("delta", "accepted_delta", "gamma")}
-                shared["progress"] = advance
                 if public:
                     own = ("components", "server", "threshold", "computing_parties", "timeout")
                     shared |= {name: getattr(agreed, name) for name in own}
                     tables = [file.table() for file in files.values()]
-                    comparison = compare_tables(tables, **shared, seeds=seeds)
+                    comparison = compare_tables(tables, **shared, seeds=seeds, progress=advance)
                 else:
                     # In one process one user is every party and may read it all; the table goes to others.
                     comparison = compare_charged(
                         federation_of(agreed, files),
                         **shared,
+                        progress=advance,
                         keep=lambda name, result: _keep(folder.draft / MODELS, name, result),
                         tell=lambda name, error: note(f"{name} gave no model. {error}"),
                     )
@@ -122,29 +121,15 @@ def _numbers(text: str) -> list[float]:
     return numbers
 
 
-def _confirm(
-    job: Job,
-    files: Mapping[str, PartyFile],
-    field: ComparisonEntries,
-    epsilons: Sequence[float],
-    *,
-    charge: bool,
-) -> None:
+def _confirm(job: Job, files: Mapping[str, PartyFile], shared: Mapping[str, Any], *, charge: bool) -> None:
     """Say what a comparison on private data would charge, and refuse it unless that was asked for."""
     from colonnade.lab.comparison import planned_sums
     from colonnade.privacy.guarantee import epsilon_text
 
     private = [party for party, file in files.items() if not file.public]
-    sums, unknown = planned_sums(
-        job.group(),
-        {party: file.table() for party, file in files.items()},
-        task=job.task,
-        field=field,
-        epsilons=epsilons,
-        delta=job.delta,
-        accepted_delta=job.accepted_delta,
-        gamma=job.gamma,
-    )
+    tables = {party: file.table() for party, file in files.items()}
+    sums, unknown = planned_sums(job.group(), tables, **shared)
+    field, epsilons = shared["field"], shared["epsilons"]
     sentence = ", ".join(f"{observer} {epsilon_text(total)}" for observer, total in sums.items())
     more = f", and on top what {' and '.join(unknown)} cost, planned only when run" if unknown else ""
     cost = (

@@ -390,7 +390,12 @@ def _day(text: str, format: str | None) -> float | None:
     if not trimmed:
         return float("nan")
     moment = moment_of(trimmed, format)
-    return None if moment is None else microseconds(moment) / DAY_MICROSECONDS
+    return None if moment is None else day_of(moment)
+
+
+def day_of(moment: date) -> float:
+    """Days since the start of 1970."""
+    return microseconds(moment) / DAY_MICROSECONDS
 
 
 def _from_distinct(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator
 
@@ -102,80 +102,77 @@ Name = Annotated[str, AfterValidator(checked_name)]
 """A text in a form that names something, in one line."""
 
 
-def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> None:
-    """Raise unless low < high are finite and far enough apart to divide by."""
-    for key, value in (("low", low), ("high", high)):
+@dataclass(frozen=True)
+class Declaration:
+    """Where something is declared, and how messages call it; each check raises `Misdeclared` of the key at fault."""
+
+    where: tuple[str, ...]
+    what: str
+
+    @classmethod
+    def of_column(cls, name: str) -> Declaration:
+        return cls(("columns", name), f"column {name!r}")
+
+    def wrong(self, key: str, text: str) -> Misdeclared:
+        return Misdeclared((*self.where, key), f"{self.what}: {text}")
+
+    def check_bounds(self, low: float, high: float) -> None:
+        """Raise unless low < high are finite and far enough apart to divide by."""
+        self.check_finite("low", low)
+        self.check_finite("high", high)
+        if low == high:
+            said = f"low and high are both {low:g}, so it can have one value only and says nothing."
+            raise self.wrong("low", f"{said} Leave it out, or declare the range its values can take.")
+        if not low < high:
+            said = f"low = {low:g} is not below high = {high:g}."
+            raise self.wrong("low", f"{said} Declare the range its values can take.")
+        if not (math.isfinite(high - low) and math.isfinite(2.0 / (high - low))):
+            raise self.wrong("low", f"the range from {low:g} to {high:g} is too wide or too narrow to scale.")
+
+    def check_transform(self, transform: str, low: float) -> None:
+        """Raise unless the transform is known and takes numbers from `low` up."""
+        self.check_choice("transform", transform, "'none', 'log1p'", ("none", "log1p"))
+        if transform == "log1p" and low <= -1:
+            raise self.wrong("low", f"log1p needs low above -1, not {low:g}.")
+
+    def check_choice(self, key: str, value: Any, said: str, choices: tuple[str, ...]) -> None:
+        if value not in choices:
+            close = nearest_name(str(value), choices)
+            raise self.wrong(key, f"{key} = {value!r} is not one of {said}.{close}")
+
+    def check_values(self, key: str, values: tuple[str, ...]) -> None:
+        """Raise unless the declared values are two or more, not empty and all different."""
+        if len(values) < 2:
+            raise self.wrong(key, f"{key} declares {len(values)} values; it needs at least 2.")
+        if not all(value.strip() for value in values):
+            raise self.wrong(key, f"{key} declares an empty text, which in a file means a missing value.")
+        twice = sorted(value for value, times in Counter(values).items() if times > 1)
+        if twice:
+            raise self.wrong(key, f"{key} declares {twice[0]!r} more than once.")
+
+    def check_member(self, key: str, value: str, among: tuple[str, ...]) -> None:
+        if value not in among:
+            raise self.wrong(key, f"{key} = {value!r} is not among its values.{nearest_name(value, among)}")
+
+    def check_missing(self, value: float, low: float, high: float) -> None:
+        """Raise unless the number that stands for a missing one lies within the bounds."""
+        if not (is_finite(value) and low <= value <= high):
+            written = str(value).lower() if isinstance(value, bool) else _written(value)
+            said = f"missing = {written} is not a number from {low:g} to {high:g}"
+            raise self.wrong("missing", f"{said}, its declared bounds.")
+
+    def check_whole(self, key: str, value: int, *, low: int, high: int) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.wrong(key, f"{key} = {_written(value)} is not a whole number from {low} to {high}.")
+
+    def check_finite(self, key: str, value: object) -> None:
         if not is_finite(value):
-            raise Misdeclared((*where, key), f"{what}: {key} = {_written(value)} is not a finite number.")
-    if low == high:
-        raise Misdeclared(
-            (*where, "low"),
-            f"{what}: low and high are both {low:g}, so it can have one value only and says nothing. Leave it out, or "
-            "declare the range its values can take.",
-        )
-    if not low < high:
-        raise Misdeclared(
-            (*where, "low"),
-            f"{what}: low = {low:g} is not below high = {high:g}. Declare the range its values can take.",
-        )
-    if not (math.isfinite(high - low) and math.isfinite(2.0 / (high - low))):
-        raise Misdeclared(
-            (*where, "low"), f"{what}: the range from {low:g} to {high:g} is too wide or too narrow to scale."
-        )
+            raise self.wrong(key, f"{key} = {_written(value)} is not a finite number.")
 
-
-def check_transform(where: tuple[str, ...], what: str, transform: str, low: float) -> None:
-    """Raise unless the transform is known and takes numbers from `low` up."""
-    if transform not in ("none", "log1p"):
-        raise Misdeclared(
-            (*where, "transform"),
-            f"{what}: transform = {transform!r} is not one of 'none', 'log1p'."
-            + nearest_name(str(transform), ("none", "log1p")),
-        )
-    if transform == "log1p" and low <= -1:
-        raise Misdeclared((*where, "low"), f"{what}: log1p needs low above -1, not {low:g}.")
-
-
-def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, least: int) -> None:
-    """Raise unless the declared values are at least `least`, not empty and all different."""
-    key = where[-1]
-    if len(values) < least:
-        raise Misdeclared(where, f"{what}: {key} declares {len(values)} values; it needs at least {least}.")
-    if not all(value.strip() for value in values):
-        raise Misdeclared(
-            where, f"{what}: {key} declares an empty text, which in a file means a missing value."
-        )
-    twice = sorted(value for value, times in Counter(values).items() if times > 1)
-    if twice:
-        raise Misdeclared(where, f"{what}: {key} declares {twice[0]!r} more than once.")
-
-
-def check_member(where: tuple[str, ...], what: str, value: str, *, among: tuple[str, ...]) -> None:
-    if value not in among:
-        raise Misdeclared(
-            where, f"{what}: {where[-1]} = {value!r} is not among its values." + nearest_name(value, among)
-        )
-
-
-def check_within(where: tuple[str, ...], what: str, value: float, *, low: float, high: float) -> None:
-    """Raise unless the number that stands for a missing one lies within the bounds."""
-    if not (is_finite(value) and low <= value <= high):
-        written = str(value).lower() if isinstance(value, bool) else _written(value)
-        raise Misdeclared(
-            where,
-            f"{what}: missing = {written} is not a number from {low:g} to {high:g}, its declared bounds.",
-        )
-
-
-def check_whole(where: tuple[str, ...], what: str, value: int, *, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise Misdeclared(where, f"{what} = {_written(value)} is not a whole number from {low} to {high}.")
-
-
-def check_positive(where: tuple[str, ...], what: str, value: float) -> None:
-    """Raise unless a declared number is finite, above 0 and far enough from it to divide by."""
-    if not (is_finite(value) and value > 0 and math.isfinite(1.0 / value)):
-        raise Misdeclared(where, f"{what} = {_written(value)} is not a finite number above 0.")
+    def check_positive(self, key: str, value: float) -> None:
+        """Raise unless a declared number is finite, above 0 and far enough from it to divide by."""
+        if not (is_finite(value) and value > 0 and math.isfinite(1.0 / value)):
+            raise self.wrong(key, f"{key} = {_written(value)} is not a finite number above 0.")
 
 
 def is_finite(value: object) -> bool:

@@ -86,12 +86,6 @@ def _in_order(text: str) -> tuple[bool, int, str]:
     return not whole, int(text) if whole else 0, text
 
 
-_ANYTHING: Mapping[str, Column] = {
-    "numeric": NumericColumn("", low=0, high=1),
-    "date": _ANY_DATE,
-}
-
-
 def draft(source: Source, *, party: str = "", public: bool = False) -> Draft:
     """Names and kinds of a source's columns, by their types or as its first rows are written; values if `public`."""
     relation = source.open(party=party)
@@ -156,9 +150,9 @@ def _by_text(relation: Relation) -> dict[str, str]:
         column = values_of(first.column(position))
         given = texts(column) if held(column) == "text" else ()
         text = of_texts([one for one in given if one and one.strip()])
-        for kind, anything in _ANYTHING.items():
+        for anything in (NumericColumn("", low=0, high=1), _ANY_DATE):
             if len(text) and not code(text, anything).problems:
-                kinds[name] = kind
+                kinds[name] = anything.kind
                 break
     return kinds
 

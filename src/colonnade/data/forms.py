@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt,
 
 from colonnade.data import declaring
 from colonnade.data.coding import moment_of
+from colonnade.data.declaring import Declaration
 from colonnade.data.documents import Form, check
 from colonnade.data.kinds import DEFAULT_KNOTS, MISSING, MOST_BINS, Column, DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
@@ -74,13 +75,13 @@ class _Numeric(Form):
         missing: Any = self.missing and self.missing.counts_as
         if self.encoding != "bins":
             if self.bins is not None:
-                belongs = 'a number of bins belongs to encoding = "bins". Write that, or leave bins out.'
-                raise Misdeclared(("columns", name, "bins"), f"column {name!r}: {belongs}")
+                said = 'a number of bins belongs to encoding = "bins". Write that, or leave bins out.'
+                raise Declaration.of_column(name).wrong("bins", said)
             encoding: Any = self.encoding  # the column checks it
             return NumericColumn(name, self.low, self.high, self.transform, missing, encoding, self.knots)
         if self.knots is not None:
-            write = f'knots are those of encoding = "hats". Write bins = {self.knots} for bins.'
-            raise Misdeclared(("columns", name, "knots"), f"column {name!r}: {write}")
+            said = f'knots are those of encoding = "hats". Write bins = {self.knots} for bins.'
+            raise Declaration.of_column(name).wrong("knots", said)
         bins = DEFAULT_KNOTS if self.bins is None else self.bins
         edges = even_edges(name, bins, low=self.low, high=self.high, transform=self.transform)
         return BinnedColumn(name, edges, missing, True, self.low, self.high, self.transform)
@@ -118,16 +119,13 @@ class _Bins(Form):
         return BinnedColumn(name, self._edges(name), missing, self.ordered, *ends)
 
     def _edges(self, name: str) -> tuple[float, ...]:
-        where, what = ("columns", name), f"column {name!r}"
         if self.quantiles is not None:
-            raise Misdeclared(
-                (*where, "quantiles"),
-                f"{what}: edges are taken from a public set where a schema file is read. List them as edges here.",
-            )
+            said = "edges are taken from a public set where a schema file is read. List them as edges here."
+            raise Declaration.of_column(name).wrong("quantiles", said)
         if (self.edges is None) == (self.bins is None):
             found = "both" if self.edges is not None else "neither"
-            wrong = f"{what} declares {found} of edges, a list, and bins, a number. Write one of them."
-            raise Misdeclared((*where, "edges"), wrong)
+            said = f"declares {found} of edges, a list, and bins, a number. Write one of them."
+            raise Misdeclared(("columns", name, "edges"), f"column {name!r} {said}")
         if self.bins is not None:
             return even_edges(name, self.bins, low=self.low, high=self.high, transform=self.transform)
         return tuple(self.edges or ())
@@ -211,34 +209,29 @@ def even_edges(
     name: str, bins: int, *, low: float | None, high: float | None, transform: declaring.Transform = "none"
 ) -> tuple[float, ...]:
     """The edges of so many bins of one width from low to high, on the scale of the transform."""
-    where, what = ("columns", name), f"column {name!r}"
-    declaring.check_whole((*where, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
+    declared = Declaration.of_column(name)
+    declared.check_whole("bins", bins, low=2, high=MOST_BINS)
     if low is None or high is None:
         key = "low" if low is None else "high"
-        raise Misdeclared(
-            (*where, key),
-            f"{what}: bins = {bins} are of one width from low to high, and {key} is not declared. Declare it, or list "
-            "the edges.",
-        )
-    declaring.check_bounds(where, what, low, high)
+        said = f"bins = {bins} are of one width from low to high, and {key} is not declared."
+        raise declared.wrong(key, f"{said} Declare it, or list the edges.")
+    declared.check_bounds(low, high)
     if transform == "log1p":
-        declaring.check_transform(where, what, transform, low)
+        declared.check_transform(transform, low)
         return tuple(np.expm1(np.linspace(math.log1p(low), math.log1p(high), bins + 1))[1:-1].tolist())
     return tuple(np.linspace(low, high, bins + 1)[1:-1].tolist())
 
 
 def quantile_edges(name: str, bins: int, values: ArrayLike) -> tuple[float, ...]:
     """Edges of bins with about as many public values each; fewer where one value takes up several quantiles."""
-    what = f"column {name!r}"
-    declaring.check_whole(("columns", name, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
+    declared = Declaration.of_column(name)
+    declared.check_whole("bins", bins, low=2, high=MOST_BINS)
     given = np.asarray(values, dtype=np.float64)
     given = np.sort(given[np.isfinite(given)])
     if not given.size or given[0] == given[-1]:
-        raise Misdeclared(
-            ("columns", name, "quantiles"),
-            f"{what}: the public set has {'no number' if not given.size else 'one number only'} in that column, which "
-            "makes no bins. Name another set, or list the edges.",
-        )
+        found = "one number only" if given.size else "no number"
+        said = f"the public set has {found} in that column, which makes no bins."
+        raise declared.wrong("quantiles", f"{said} Name another set, or list the edges.")
     edges = np.unique(np.quantile(given, np.arange(1, bins) / bins, method="inverted_cdf"))
     edges = edges[edges > given[0]]
     # Where one value fills every quantile, what lies above it begins the second bin.

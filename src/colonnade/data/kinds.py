@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from colonnade.data import coding, declaring
 from colonnade.data.arrays import microseconds
 from colonnade.data.graph import Graph
-from colonnade.errors import Misdeclared
 
 MISSING = "missing"
 DEFAULT_KNOTS = 8
@@ -212,31 +211,25 @@ class NumericColumn(NumberKind):
     centred = True
 
     def __post_init__(self) -> None:
-        where, what = ("columns", self.name), f"column {self.name!r}"
-        declaring.check_bounds(where, what, self.low, self.high)
+        declared = declaring.Declaration.of_column(self.name)
+        declared.check_bounds(self.low, self.high)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
-        declaring.check_transform(where, what, self.transform, self.low)
+        declared.check_transform(self.transform, self.low)
         if self.transform == "log1p":
-            declaring.check_bounds(where, f"{what} after log1p", *self.range)
+            replace(declared, what=f"{declared.what} after log1p").check_bounds(*self.range)
         if self.missing is not None and self.missing != "category":
-            declaring.check_within((*where, "missing"), what, self.missing, low=self.low, high=self.high)
+            declared.check_missing(self.missing, self.low, self.high)
             object.__setattr__(self, "missing", float(self.missing))
-        if self.encoding is not None and self.encoding not in ENCODINGS:
-            raise Misdeclared(
-                (*where, "encoding"),
-                f"{what}: encoding = {self.encoding!r} is not one of {', '.join(ENCODINGS)}."
-                + declaring.nearest_name(str(self.encoding), ENCODINGS),
-            )
+        if self.encoding is not None:
+            declared.check_choice("encoding", self.encoding, ", ".join(ENCODINGS), ENCODINGS)
         if self.encoding == "hats":
             knots = DEFAULT_KNOTS if self.knots is None else self.knots
-            declaring.check_whole((*where, "knots"), f"{what}: knots", knots, low=3, high=MOST_BINS)
+            declared.check_whole("knots", knots, low=3, high=MOST_BINS)
             object.__setattr__(self, "knots", knots)
         elif self.knots is not None:
-            raise Misdeclared(
-                (*where, "knots"),
-                f'{what}: knots are those of encoding = "hats". Write that, or leave them out.',
-            )
+            said = 'knots are those of encoding = "hats". Write that, or leave them out.'
+            raise declared.wrong("knots", said)
 
     @property
     def fill(self) -> float | None:
@@ -288,43 +281,33 @@ class DateColumn(NumberKind):
     reads = "dates"
 
     def __post_init__(self) -> None:
-        where, what = ("columns", self.name), f"column {self.name!r}"
+        declared = declaring.Declaration.of_column(self.name)
         for key in ("low", "high", "missing"):
             value = getattr(self, key)
             if not isinstance(value, date) and not (key == "missing" and value in (None, "category")):
-                raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a date like 2000-01-31.")
+                raise declared.wrong(key, f"{key} = {value!r} is not a date like 2000-01-31.")
             if isinstance(value, datetime) and value.tzinfo is not None:
                 object.__setattr__(self, key, value.astimezone(UTC).replace(tzinfo=None))
         if not microseconds(self.low) < microseconds(self.high):
-            raise Misdeclared(
-                (*where, "low"),
-                f"{what}: low = {self.low} is not before high = {self.high}. Declare the range its dates can take.",
-            )
-        declaring.check_bounds(where, what, *self.range)
+            said = f"low = {self.low} is not before high = {self.high}. Declare the range its dates can take."
+            raise declared.wrong("low", said)
+        declared.check_bounds(*self.range)
         fill, (low, high) = self.fill, self.range
         if fill is not None and not low <= fill <= high:
-            raise Misdeclared(
-                (*where, "missing"),
-                f"{what}: missing = {self.missing} is not from {self.low} to {self.high}, its declared bounds.",
-            )
+            said = f"missing = {self.missing} is not from {self.low} to {self.high}, its declared bounds."
+            raise declared.wrong("missing", said)
         if self.format is not None and "%" not in self.format:
-            raise Misdeclared(
-                (*where, "format"),
-                f"{what}: format = {self.format!r} names no part of a date; '%d.%m.%Y' reads 31.12.2000.",
-            )
+            said = f"format = {self.format!r} names no part of a date; '%d.%m.%Y' reads 31.12.2000."
+            raise declared.wrong("format", said)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """In days since the start of 1970."""
-        return microseconds(self.low) / coding.DAY_MICROSECONDS, microseconds(
-            self.high
-        ) / coding.DAY_MICROSECONDS
+        return coding.day_of(self.low), coding.day_of(self.high)
 
     @property
     def fill(self) -> float | None:
-        return (
-            microseconds(self.missing) / coding.DAY_MICROSECONDS if isinstance(self.missing, date) else None
-        )
+        return coding.day_of(self.missing) if isinstance(self.missing, date) else None
 
     @property
     def sentence(self) -> str:

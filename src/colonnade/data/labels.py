@@ -80,11 +80,12 @@ class ClassLabel(Label):
         if all(isinstance(value, int) and not isinstance(value, bool) for value in given):
             object.__setattr__(self, "whole", True)
         classes = tuple(self.spelling.spell(value) for value in self.classes)
-        declaring.check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
+        declared = declaring.Declaration(("label",), f"label {self.column!r}")
+        declared.check_values("classes", classes)
         object.__setattr__(self, "classes", classes)
         if self.other is not None:
             other = self.spelling.spell(self.other)
-            declaring.check_member(("label", "other"), f"label {self.column!r}", other, among=classes)
+            declared.check_member("other", other, classes)
             object.__setattr__(self, "other", other)
 
     @property
@@ -170,7 +171,7 @@ class NumberLabel(Label):
         return np.asarray(np.clip(middle + extent * ndtri(places) / 3, self.low, self.high))
 
     def __post_init__(self) -> None:
-        declaring.check_bounds(("label",), f"label {self.column!r}", self.low, self.high)
+        declaring.Declaration(("label",), f"label {self.column!r}").check_bounds(self.low, self.high)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
 
@@ -193,10 +194,8 @@ class CountLabel(NumberLabel):
         super().__post_init__()
         for key, value in (("low", self.low), ("high", self.high)):
             if value < 0 or value != math.floor(value):
-                raise Misdeclared(
-                    ("label", key),
-                    f"label {self.column!r}: {key} = {value:g}, but a count is a whole number from 0 up.",
-                )
+                said = f"label {self.column!r}: {key} = {value:g}, but a count is a whole number from 0 up."
+                raise Misdeclared(("label", key), said)
 
     def coded(self, column: Any) -> Coded:
         coded = super().coded(column)

@@ -17,7 +17,6 @@ from colonnade.data import declaring
 from colonnade.data.coding import Array, Coded, Mode, bins, levels, simplex, thermometer
 from colonnade.data.graph import Graph
 from colonnade.data.kinds import MISSING, Column, Writer, missing_data
-from colonnade.errors import Misdeclared
 
 _CASES: tuple[Callable[[str], str], ...] = (
     str,
@@ -108,6 +107,17 @@ class TextKind(LevelKind):
             spelt[self.levels.index(self.missing)] = None
         return np.asarray(np.array(spelt, dtype=object)[codes])
 
+    def _check_levels(self, key: str, *members: str) -> None:
+        """Spell the declared levels, and what is one of them, as the data is spelt; refuse what is not."""
+        declared = declaring.Declaration.of_column(self.name)
+        levels = tuple(self.spelling.spell(value) for value in getattr(self, key))
+        declared.check_values(key, levels)
+        object.__setattr__(self, key, levels)
+        for member in members:
+            if (value := getattr(self, member)) is not None:
+                declared.check_member(member, self.spelling.spell(value), levels)
+                object.__setattr__(self, member, self.spelling.spell(value))
+
     def _onnx_level(self, graph: Graph, name: str) -> tuple[str, str | None]:
         codes = {level: code for code, level in enumerate(self.levels)}
         known = {spelt: code for level, code in codes.items() for spelt in self._spellings(level)} | codes
@@ -143,15 +153,10 @@ class BinaryColumn(TextKind):
     kind = "binary"
 
     def __post_init__(self) -> None:
-        where, what = ("columns", self.name, "values"), f"column {self.name!r}"
-        values = tuple(self.spelling.spell(value) for value in self.values)
-        declaring.check_values(where, what, values, least=2)
-        if len(values) != 2:
-            raise Misdeclared(
-                where, f"{what}: a binary column has two values, not {len(values)}. Declare it categorical."
-            )
-        object.__setattr__(self, "values", values)
-        _check_member(self, "missing")
+        self._check_levels("values", "missing")
+        if len(self.levels) != 2:
+            said = f"a binary column has two values, not {len(self.levels)}. Declare it categorical."
+            raise declaring.Declaration.of_column(self.name).wrong("values", said)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -177,13 +182,7 @@ class CategoricalColumn(TextKind):
     kind = "categorical"
 
     def __post_init__(self) -> None:
-        categories = tuple(self.spelling.spell(value) for value in self.categories)
-        declaring.check_values(
-            ("columns", self.name, "categories"), f"column {self.name!r}", categories, least=2
-        )
-        object.__setattr__(self, "categories", categories)
-        _check_member(self, "other")
-        _check_member(self, "missing")
+        self._check_levels("categories", "other", "missing")
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -216,42 +215,31 @@ class BinnedColumn(LevelKind):
     reads = "numbers"
 
     def __post_init__(self) -> None:
-        where, what = ("columns", self.name), f"column {self.name!r}"
-        self._check_edges((*where, "edges"), what)
-        declaring.check_transform(
-            where, what, self.transform, self.edges[0] if self.low is None else self.low
-        )
+        declared = declaring.Declaration.of_column(self.name)
+        if not self.edges:
+            raise declared.wrong("edges", "edges declares no edge; one makes two bins.")
+        for edge in self.edges:
+            if not declaring.is_finite(edge):
+                raise declared.wrong("edges", f"the edge {edge!r} is not a finite number.")
+        object.__setattr__(self, "edges", tuple(map(float, self.edges)))
+        if any(not left < right for left, right in itertools.pairwise(self.edges)):
+            raise declared.wrong("edges", "edges must rise, each above the one before it.")
+        declared.check_transform(self.transform, self.edges[0] if self.low is None else self.low)
         for key, end, first in (("low", self.low, self.edges[0]), ("high", self.high, self.edges[-1])):
             if end is None:
                 continue
-            if not declaring.is_finite(end):
-                raise Misdeclared((*where, key), f"{what}: {key} = {end!r} is not a finite number.")
+            declared.check_finite(key, end)
             if not (end < first if key == "low" else end >= first):
                 side = "below its first edge" if key == "low" else "at or above its last edge"
-                raise Misdeclared((*where, key), f"{what}: {key} = {end:g} is not {side}, {first:g}.")
+                raise declared.wrong(key, f"{key} = {end:g} is not {side}, {first:g}.")
             object.__setattr__(self, key, float(end))
         for low, high in itertools.pairwise(self.edges) if self.whole else ():
             if math.ceil(low) >= high:
-                raise Misdeclared(
-                    (*where, "whole"),
-                    f"{what}: no whole number lies from {low:g} to below {high:g}, so nobody can be in that bin. "
-                    "Declare fewer bins.",
-                )
+                said = f"no whole number lies from {low:g} to below {high:g}, so nobody can be in that bin."
+                raise declared.wrong("whole", f"{said} Declare fewer bins.")
         if self.missing is not None and self.missing != "category":
-            if not declaring.is_finite(self.missing):
-                wrong = f"{what}: missing = {self.missing!r} is not a finite number."
-                raise Misdeclared((*where, "missing"), wrong)
+            declared.check_finite("missing", self.missing)
             object.__setattr__(self, "missing", float(self.missing))
-
-    def _check_edges(self, where: tuple[str, ...], what: str) -> None:
-        if not self.edges:
-            raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
-        for edge in self.edges:
-            if not declaring.is_finite(edge):
-                raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
-        object.__setattr__(self, "edges", tuple(map(float, self.edges)))
-        if any(not left < right for left, right in itertools.pairwise(self.edges)):
-            raise Misdeclared(where, f"{what}: edges must rise, each above the one before it.")
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -348,15 +336,6 @@ class BinnedColumn(LevelKind):
 
 def level_at(places: ArrayLike, count: int) -> NDArray[np.int32]:
     return np.minimum((np.asarray(places) * count).astype(np.int32), np.int32(count - 1))
-
-
-def _check_member(column: BinaryColumn | CategoricalColumn, key: str) -> None:
-    if (value := getattr(column, key)) is not None:
-        spelt = column.spelling.spell(value)
-        declaring.check_member(
-            ("columns", column.name, key), f"column {column.name!r}", spelt, among=column.levels
-        )
-        object.__setattr__(column, key, spelt)
 
 
 def _short(number: float) -> str:

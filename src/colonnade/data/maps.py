@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, create_model
 
-from colonnade.data.declaring import check_positive, check_whole, expand_name, nearest_name
+from colonnade.data.declaring import Declaration, expand_name, nearest_name
 from colonnade.data.documents import Form, check
 from colonnade.data.kinds import Column, NumericColumn
 from colonnade.errors import Misdeclared, SchemaError
@@ -35,6 +35,7 @@ MOST_ORIENTATIONS = 64
 _BITS = 64
 # Pixels run from −1 to 1: histograms shorter than this are those of no edge to speak of, and are not blown up.
 _FAINT = 0.01
+DECLARED = Declaration(("map",), "map")
 
 
 class MapRule(ABC):
@@ -103,9 +104,9 @@ class _Random(MapRule):
 
     def _check(self, *, least: int) -> None:
         if self.origin not in ("middle", "low"):
-            raise Misdeclared(("map", "origin"), f"map: origin = {self.origin!r} is not one of middle, low.")
-        check_whole(("map", "features"), "map: features", self.features, low=least, high=MOST_FEATURES)
-        check_whole(("map", "seed"), "map: seed", self.seed, low=0, high=MOST_SEED)
+            raise DECLARED.wrong("origin", f"origin = {self.origin!r} is not one of middle, low.")
+        DECLARED.check_whole("features", self.features, low=least, high=MOST_FEATURES)
+        DECLARED.check_whole("seed", self.seed, low=0, high=MOST_SEED)
 
     def _placed(self, inputs: Array, columns: int) -> Array:
         if self.origin == "middle":
@@ -164,11 +165,9 @@ class RandomFourier(_Random):
     def __post_init__(self) -> None:
         self._check(least=2)
         if self.features % 2:
-            raise Misdeclared(
-                ("map", "features"),
-                f"map: features = {self.features}, but Fourier features come in pairs. Use an even number.",
-            )
-        check_positive(("map", "scale"), "map: scale", self.scale)
+            said = f"features = {self.features}, but Fourier features come in pairs. Use an even number."
+            raise DECLARED.wrong("features", said)
+        DECLARED.check_positive("scale", self.scale)
         object.__setattr__(self, "scale", float(self.scale))
 
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -200,16 +199,13 @@ class GradientHistogram(MapRule):
 
     def __post_init__(self) -> None:
         for name in ("rows", "cols"):
-            check_whole(("map", name), f"map: {name}", getattr(self, name), low=2, high=MOST_FEATURES)
-        check_whole(("map", "cells"), "map: cells", self.cells, low=1, high=min(self.rows, self.cols))
-        turns = self.orientations
-        check_whole(("map", "orientations"), "map: orientations", turns, low=2, high=MOST_ORIENTATIONS)
+            DECLARED.check_whole(name, getattr(self, name), low=2, high=MOST_FEATURES)
+        DECLARED.check_whole("cells", self.cells, low=1, high=min(self.rows, self.cols))
+        DECLARED.check_whole("orientations", self.orientations, low=2, high=MOST_ORIENTATIONS)
         if self._width > MOST_FEATURES:
-            raise Misdeclared(
-                ("map", "cells"),
-                f"map: {self.cells} × {self.cells} cells of {turns} orientations make {self._width} features; "
-                f"{MOST_FEATURES} is the most. Use fewer cells.",
-            )
+            cells = f"{self.cells} × {self.cells} cells of {self.orientations} orientations"
+            said = f"{cells} make {self._width} features; {MOST_FEATURES} is the most. Use fewer cells."
+            raise DECLARED.wrong("cells", said)
 
     @property
     def _width(self) -> int:
@@ -217,11 +213,9 @@ class GradientHistogram(MapRule):
 
     def check(self, columns: tuple[Column, ...]) -> None:
         if len(columns) != self.rows * self.cols:
-            raise Misdeclared(
-                ("map", "rows"),
-                f"map: an image of {self.rows} × {self.cols} has {self.rows * self.cols} pixels, but {len(columns)} "
-                "columns go through it. Declare one numeric column for each pixel, row by row.",
-            )
+            pixels = f"an image of {self.rows} × {self.cols} has {self.rows * self.cols} pixels"
+            said = f"{pixels}, but {len(columns)} columns go through it."
+            raise DECLARED.wrong("rows", f"{said} Declare one numeric column for each pixel, row by row.")
         _check_numeric(self.kind, columns)
 
     def attributes(self, columns: int) -> int:
@@ -269,14 +263,12 @@ class Ball(MapRule):
     kind = "ball"
 
     def __post_init__(self) -> None:
-        check_positive(("map", "bound"), "map: bound", self.bound)
+        DECLARED.check_positive("bound", self.bound)
         object.__setattr__(self, "bound", float(self.bound))
         if self.sha256 and (len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef")):
-            raise Misdeclared(("map", "sha256"), "map: sha256 is not 64 hexadecimal digits.")
+            raise DECLARED.wrong("sha256", "sha256 is not 64 hexadecimal digits.")
         if bool(self.name) != bool(self.sha256):
-            raise Misdeclared(
-                ("map", "name"), "map: a function has a name and a sha256. Write both, or neither."
-            )
+            raise DECLARED.wrong("name", "a function has a name and a sha256. Write both, or neither.")
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Numbers from −bound to bound: no entry of the vector can be larger than the vector."""
@@ -315,9 +307,9 @@ class FeatureMap:
 
     def __post_init__(self) -> None:
         if self.weight is not None:
-            check_whole(("map", "weight"), "map: weight", self.weight, low=1, high=MOST_FEATURES)
+            DECLARED.check_whole("weight", self.weight, low=1, high=MOST_FEATURES)
         if len(set(self.columns)) != len(self.columns):
-            raise Misdeclared(("map", "columns"), "map: a column is named twice.")
+            raise DECLARED.wrong("columns", "a column is named twice.")
 
     @property
     def name(self) -> str:
@@ -327,8 +319,8 @@ class FeatureMap:
         names = [column.name for column in declared]
         for name in self.columns:
             if name not in names:
-                raise Misdeclared(
-                    ("map", "columns"), f"map: column {name!r} is not declared." + nearest_name(name, names)
+                raise DECLARED.wrong(
+                    "columns", f"column {name!r} is not declared.{nearest_name(name, names)}"
                 )
         mapped = self.split(declared)[1]
         if not mapped:

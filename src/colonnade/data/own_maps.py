@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block, ClippingLog, code_mapping
-from colonnade.data.declaring import check_whole, nearest_name
+from colonnade.data.declaring import nearest_name
 from colonnade.data.kinds import Column, NumericColumn
-from colonnade.data.maps import MOST_FEATURES, Ball, FeatureMap
+from colonnade.data.maps import DECLARED, MOST_FEATURES, Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, Misdeclared
@@ -47,17 +47,15 @@ class OwnMap:
 
     def __post_init__(self) -> None:
         if not self.name.strip():
-            raise Misdeclared(("map", "name"), "map: a function needs a name by which peers know it.")
-        check_whole(("map", "features"), "map: features", self.features, low=1, high=MOST_FEATURES)
+            raise DECLARED.wrong("name", "a function needs a name by which peers know it.")
+        DECLARED.check_whole("features", self.features, low=1, high=MOST_FEATURES)
         if not self.sha256:
             try:
                 source = inspect.getsource(self.function)
             except (OSError, TypeError):
-                raise Misdeclared(
-                    ("map", "sha256"),
-                    f"map: the source of the function {self.name!r} is not at hand to be hashed. Give sha256, a digest "
-                    "that says which function it is.",
-                ) from None
+                said = f"the source of the function {self.name!r} is not at hand to be hashed."
+                advice = "Give sha256, a digest that says which function it is."
+                raise DECLARED.wrong("sha256", f"{said} {advice}") from None
             object.__setattr__(self, "sha256", hashlib.sha256(source.encode()).hexdigest())
         Ball(self.bound, self.name, self.sha256)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from colonnade.data.coding import Mode, code
-from colonnade.data.declaring import AS_WRITTEN, Spelling, nearest_name
+from colonnade.data.declaring import AS_WRITTEN, Declaration, Spelling, nearest_name
 from colonnade.data.documents import Document, Form, check
 from colonnade.data.drafts import Draft, of_frame
 from colonnade.data.encoder import Encoder
@@ -357,36 +357,33 @@ def _with_public_edges(data: Mapping[str, Any], folder: Path) -> Mapping[str, An
 def _resolved(name: str, column: Any, folder: Path) -> Any:
     if not isinstance(column, Mapping) or column.get("kind") != "bins" or "quantiles" not in column:
         return column
-    where, what = ("columns", name), f"column {name!r}"
-    requested = column["quantiles"]
+    requested, declared = column["quantiles"], Declaration.of_column(name)
     named = {"file": requested} if isinstance(requested, str) else requested
     keys = set(named) if isinstance(named, Mapping) else set()
     if not {"file"} <= keys <= {"file", "column"} or not all(isinstance(named[key], str) for key in keys):
-        raise Misdeclared(
-            (*where, "quantiles"),
-            f'{what}: quantiles names a public file, such as "census.csv" or {{file = "census.csv", column = "AGE"}}.',
-        )
+        said = 'quantiles names a public file, such as "census.csv" or {file = "census.csv", column = "AGE"}.'
+        raise declared.wrong("quantiles", said)
     if "edges" in column:
-        raise Misdeclared((*where, "edges"), f"{what} declares both edges and quantiles. Keep one of them.")
+        said = f"{declared.what} declares both edges and quantiles. Keep one of them."
+        raise Misdeclared((*declared.where, "edges"), said)
     edges = quantile_edges(name, column.get("bins", 0), _public_values(name, named, folder))
     rest = {key: value for key, value in column.items() if key not in ("quantiles", "bins")}
     return {**rest, "edges": list(edges)}
 
 
 def _public_values(name: str, named: Mapping[str, str], folder: Path) -> NDArray[np.float64]:
-    source, where = named.get("column", name), ("columns", name, "quantiles")
+    source, declared = named.get("column", name), Declaration.of_column(name)
     rows = open_file(folder / named["file"], party="public set")
     if source not in rows.fields:
-        wrong = f"the public set {named['file']} has no column {source!r}." + nearest_name(
-            source, rows.fields
-        )
-        raise Misdeclared(where, f"column {name!r}: {wrong}")
+        close = nearest_name(source, rows.fields)
+        said = f"the public set {named['file']} has no column {source!r}.{close}"
+        raise declared.wrong("quantiles", said)
     read = []
     for batch in rows.batches((source,), size=_BATCH, floats={source}):
         coded = code(batch.columns[0], _ANY_NUMBER)
         if coded.problems or coded.raw is None:
-            wrong = f"in the public set {named['file']}, column {source!r}, {coded.problems.sentence}."
-            raise Misdeclared(where, f"column {name!r}: {wrong}")
+            said = f"in the public set {named['file']}, column {source!r}, {coded.problems.sentence}."
+            raise declared.wrong("quantiles", said)
         read.append(coded.raw)
     return np.concatenate(read) if read else np.empty(0)
 

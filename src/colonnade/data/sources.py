@@ -11,15 +11,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from urllib.parse import urlsplit
 
+from colonnade.data.arrays import Relation
 from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form, check, shown
+from colonnade.data.files import open_file
+from colonnade.data.queries import KINDS
+from colonnade.data.sql import DuckDBRelation, PostgreSQLRelation, SQLiteRelation
 from colonnade.errors import InputError, JobError, UnknownChoice, WrongType
-
-if TYPE_CHECKING:
-    from colonnade.data.arrays import Relation
 
 _POSTGRESQL = ("postgresql", "postgres")
 _SECRET = re.compile(r"pass(?:word|file)\s*=", re.IGNORECASE)
@@ -37,8 +38,6 @@ class FileSource:
 
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
         """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
-        from colonnade.data.files import open_file
-
         return open_file(self.path, party=party, wanted=wanted)
 
 
@@ -48,23 +47,21 @@ class _DatabaseFile:
     path: Path
     combines_rows: tuple[str, ...] = ()
     is_query: ClassVar[bool] = True
+    relation: ClassVar[type[DuckDBRelation | SQLiteRelation]]
 
     def __str__(self) -> str:
         return f"query on {self.path}"
 
+    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
+        return self.relation(self, self.path, party=party, keys=keys)
+
 
 class DuckDBSource(_DatabaseFile):
-    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
-        from colonnade.data.sql import DuckDBRelation
-
-        return DuckDBRelation(self, self.path, party=party, keys=keys)
+    relation = DuckDBRelation
 
 
 class SQLiteSource(_DatabaseFile):
-    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
-        from colonnade.data.sql import SQLiteRelation
-
-        return SQLiteRelation(self, self.path, party=party, keys=keys)
+    relation = SQLiteRelation
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,6 @@ class PostgreSQLSource:
         return f"query on postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
-        from colonnade.data.sql import PostgreSQLRelation
-
         return PostgreSQLRelation(self, self.address, self.password, party=party, keys=keys)
 
     def password(self) -> str | None:
@@ -144,8 +139,6 @@ def source_from_data(
     if not sql:
         raise error(f"{place('sql')}: the query is empty.")
     for number, kind in enumerate(form.combines_rows or (), start=1):
-        from colonnade.data.queries import KINDS
-
         if kind not in KINDS:
             raise UnknownChoice(
                 f"{place('combines_rows')}: number {number} is {shown(kind)}, not one of {', '.join(KINDS)}."

@@ -63,11 +63,6 @@ class SourceRows:
             raise self._wrong("there are no rows.")
         return rows
 
-    @cached_property
-    def _about(self) -> int:
-        lines = self._rows.lines() if isinstance(self._rows, FileRelation) else None
-        return self.count if lines is None else lines
-
     def ids(self) -> Iterator[pa.Array]:
         if self._kept is not None:
             return self._unchanged(self._kept.ids())
@@ -90,9 +85,10 @@ class SourceRows:
             return
         kept, wrong = KeptRows(self.name, self._party), None
         try:
+            lines = self._rows.lines() if isinstance(self._rows, FileRelation) else None
             for ids, block in self._coded(self._schema.id_columns, _IDS, log):
                 kept.add(self._spelt(ids), block)
-                tell(kept.count, self._about)
+                tell(kept.count, self.count if lines is None else lines)
         except DataError as found:
             wrong = found
         self._check_ids(kept.ids() if wrong is None else self._spelt_ids())

@@ -168,13 +168,13 @@ def commonest(counts: Array) -> dict[str, float]:
     return {**figures, "AUC": 0.5, "average precision": float(shares[1]), "Brier score": float(shares.prod())}
 
 
-def recalibration(scored: ScoreDistribution, steps: int = 50) -> tuple[float, float]:
+def recalibration(scored: ScoreDistribution) -> tuple[float, float]:
     """a and b of the probability 1/(1 + e^-(as + b)) with the least log-loss over these people; a is never negative."""
     # A grain of doubt in each class, so that classes that never mix leave a finite slope.
     weights = scored.people + 0.5 * scored.people.sum(axis=0) / scored.people.sum()
     line = np.array([1.0, 0.0])
     design = np.stack([scored.scores, np.ones_like(scored.scores)])
-    for _ in range(steps):
+    for _ in range(50):
         chance = expit(line @ design)
         slope = design @ (weights.sum(axis=0) * chance - weights[1])
         curve = (design * (weights.sum(axis=0) * chance * (1.0 - chance))) @ design.T

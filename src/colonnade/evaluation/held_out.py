@@ -11,17 +11,9 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import ColonnadeError, ModelError, PlanError
+from colonnade.evaluation import evaluate
 from colonnade.evaluation.estimates import Estimate, TwoClassEstimate, error_text, estimate_rows, figure_text
-from colonnade.evaluation.evaluate import (
-    Evaluation,
-    EvaluationTask,
-    Price,
-    check_model,
-    limits_of,
-    linear_task,
-    network_task_within,
-    refuse_uninformative,
-)
+from colonnade.evaluation.evaluate import Evaluation, EvaluationTask, Price, check_model
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import Trained, model_for, protocol_of, refuse_unlearnable, result_at
@@ -81,11 +73,13 @@ def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
     classes = max(1, len(label.classes))
     reaches = ((1.0,) * len(training.group.owners),) * (classes if classes > 2 else 1)
     delta = training.delta
-    request = EvaluationSpec("", reaches, epsilon, limits_of(training), delta=delta, accepted_delta=delta)
+    request = EvaluationSpec(
+        "", reaches, epsilon, evaluate.limits_of(training), delta=delta, accepted_delta=delta
+    )
     rows = max(1, round(training.rows * share / (1.0 - share)))
     # Of several labels the model of the first is evaluated.
     schemas = tuple(replace(schema, more_labels=()) for schema in training.schemas)
-    refuse_uninformative(request.plan(training.group, schemas, rows), counts=True)
+    evaluate.refuse_uninformative(request.plan(training.group, schemas, rows), counts=True)
 
 
 def check_readers(job: Job) -> None:
@@ -106,11 +100,13 @@ def holdout_task(job: Job, result: TrainingResult, run: Run[Any], *, alignment: 
     if isinstance(result, NetworkModel):
         kind, network = type(model_for(job, result)).__name__, result.network
         parts = network_parts(kind, network, result.privacy, regime=result.statement, run=run.name)
-        return network_task_within(network, parts.get(network.design.receiver), run.plan, alignment=alignment)
+        return evaluate.network_task_within(
+            network, parts.get(network.design.receiver), run.plan, alignment=alignment
+        )
     model = model_for(job, result).fit(result)
     whole = check_model(model_file(model, method=job.method, run=run.name))
     price = Price.of_training(run.plan, job.epsilon)
-    return linear_task(whole, run.plan.group.owners, price, alignment=alignment)
+    return evaluate.linear_task(whole, run.plan.group.owners, price, alignment=alignment)
 
 
 def evaluate_trained(

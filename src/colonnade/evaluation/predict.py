@@ -18,15 +18,8 @@ from colonnade.data.labels import Label
 from colonnade.data.schema import Schema
 from colonnade.data.table import BLOCK_ROWS, Table
 from colonnade.errors import BadValues, DataError, LabelMismatch, ModelError, PlanError
+from colonnade.evaluation import scores as joint
 from colonnade.evaluation.estimates import error_text
-from colonnade.evaluation.scores import (
-    expected,
-    is_remembered,
-    linear_bound,
-    linear_terms,
-    noisy_text,
-    score_jointly,
-)
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.network_file import KINDS as NETWORKS
 from colonnade.methods.network.network_file import WHOLE, NetworkFile
@@ -179,16 +172,26 @@ def score_job(
     first = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
     if isinstance(first, NetworkFile):
         network = network_of(stored, first)
-        known = stored.people if stored.people or is_remembered(first.run, federation) else None
+        known = stored.people if stored.people or joint.is_remembered(first.run, federation) else None
         scored = network.score_people(
             federation, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
         )
         plan = scored.run.plan
         return read_scores(first, scored.opened, scored.ids, plan, network=network, privacy=scored.privacy)
-    model = stored.whole if isinstance(stored.whole, ModelFile) else _joined(stored.parts)
     if stored.whole is None and not federation.public:
         raise PlanError(SPLIT.format(method=first.method))
-    unknown = not stored.people and not is_remembered(model.run, federation)
+    model = first
+    if stored.whole is None:
+        # The parts beside each other: only for public data, in one process.
+        files = [part for part in stored.parts.values() if isinstance(part, ModelFile)]
+        model = replace(
+            first,
+            frame=InputSpec.joined([part.frame for part in files], first.frame.label),
+            weights=np.concatenate([part.weights for part in files], axis=1),
+            offsets=np.sum([part.offsets for part in files], axis=0),
+            party=None,
+        )
+    unknown = not stored.people and not joint.is_remembered(model.run, federation)
     if epsilon is None and not federation.public and unknown:
         raise PlanError(
             "which people the model was trained on is not known here, and exact scores of them would show more than "
@@ -201,15 +204,15 @@ def score_job(
     request = ScoresSpec(
         receiver=federation.group.active or federation.group.owners[0],
         width=len(model.weights),
-        bound=linear_bound(model.frame, model.weights),
+        bound=joint.linear_bound(model.frame, model.weights),
         weights="released" if stored.whole is not None else "public",
         epsilon=epsilon,
         delta=delta,
         accepted_delta=accepted_delta,
         alignment=federation.alignment,
     )
-    terms = linear_terms(model.frame, model.weights)
-    scored = score_jointly(federation, request, terms, trained_on=stored.people)
+    terms = joint.linear_terms(model.frame, model.weights)
+    scored = joint.score_jointly(federation, request, terms, trained_on=stored.people)
     return read_scores(model, scored.sums, scored.ids, scored.run.plan, privacy=scored.privacy)
 
 
@@ -227,7 +230,7 @@ def read_scores(
     values, predicted = _read(model, scores_of(sums))
     noise = None
     if plan.deviation:
-        values, noise = expected(
+        values, noise = joint.expected(
             lambda around: _read(model, scores_of(around))[0],
             sums,
             deviation=plan.deviation,
@@ -255,7 +258,9 @@ def score_rows(scores: Scores) -> list[tuple[str, ...]]:
         if scores.noise is not None:
             pairs = list(zip(scores.names, scores.values[place], scores.noise[place], strict=True))
             numbers = [
-                noisy_text(value, noise, probability=bool(predicted) and name.startswith("probability of "))
+                joint.noisy_text(
+                    value, noise, probability=bool(predicted) and name.startswith("probability of ")
+                )
                 for name, value, noise in pairs
             ]
             numbers += [error_text(noise) for _, _, noise in pairs]
@@ -292,15 +297,3 @@ def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
         return values, None
     names = model.frame.label.classes
     return values, tuple(names[code] for code in class_codes(scores, _threshold(model)))
-
-
-def _joined(parts: Mapping[str, Saved]) -> ModelFile:
-    """The parts beside each other: only for public data, in one process."""
-    files = [part for part in parts.values() if isinstance(part, ModelFile)]
-    return replace(
-        files[0],
-        frame=InputSpec.joined([part.frame for part in files], files[0].frame.label),
-        weights=np.concatenate([part.weights for part in files], axis=1),
-        offsets=np.sum([part.offsets for part in files], axis=0),
-        party=None,
-    )

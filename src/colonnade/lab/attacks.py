@@ -360,15 +360,15 @@ class Averaged:
     predicted: tuple[float, ...]
 
 
-def average_signs(messages: Sequence[Array], labels: Array, *, sigma: float, size: float = 2.0) -> Averaged:
-    """`messages` has one array an epoch in the order of the records; `size` is |f|: 2 while weights are small."""
+def average_signs(messages: Sequence[Array], labels: Array, *, sigma: float) -> Averaged:
+    """`messages` has one array an epoch in the order of the records; |f| is 2 while weights are small."""
     total = np.zeros(len(labels))
     successes, predicted = [], []
     for looks, message in enumerate(messages, start=1):
         total = total + message
         # Clipped messages often cancel exactly; then the last look decides.
         successes.append(label_success(-np.sign(np.where(total == 0, message, total)), labels))
-        predicted.append(predicted_success(size, sigma, looks))
+        predicted.append(predicted_success(2.0, sigma, looks))
     return Averaged(tuple(successes), tuple(predicted))
 
 

@@ -18,22 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.table import AlignedTable, Table
+from colonnade.lab import experiments as harness
 from colonnade.lab.attacks import OwnerView
-from colonnade.lab.experiments import (
-    Array,
-    AuditClaim,
-    AuditSession,
-    Bits,
-    Drawn,
-    Experiment,
-    Statistic,
-    alone,
-    among,
-    many_records,
-    others_of,
-    two_parts,
-    two_worlds,
-)
+from colonnade.lab.experiments import Array, AuditClaim, AuditSession, Bits, Drawn, Experiment, Statistic
 from colonnade.lab.people import People, chosen, corner, mixed, together
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.glm.rows import CONSTANT
@@ -72,7 +59,7 @@ def encrypted_experiments(
         # The observer's own part of the canary differs from the rest, so that it can tell their scores apart.
         record = mixed(low, high, [owner])
         worlds = [together([first, rest]) for first in (record, high)]
-        experiments.append(two_worlds([claim], worlds, _scores_statistic(plan, owner), request, what))
+        experiments.append(harness.two_worlds([claim], worlds, _scores_statistic(plan, owner), request, what))
     return experiments
 
 
@@ -107,13 +94,15 @@ def margin_experiments(plan: MarginPlan, request: TrainingSpec, rest: People) ->
     ]
     worlds = [rest, together([rest, corner(plan.schemas, 1.0)])]
     statistic = _margin_statistic(plan, *worlds)
-    experiments = [two_worlds(public, worlds, statistic, request, f"{what}the record than without")]
+    experiments = [harness.two_worlds(public, worlds, statistic, request, f"{what}the record than without")]
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
-            worlds = among(rest, two_parts(plan.schemas, others_of(plan.group, stated.observer.party)))
+            worlds = harness.among(
+                rest, harness.two_parts(plan.schemas, harness.others_of(plan.group, stated.observer.party))
+            )
             statistic = _margin_statistic(plan, *worlds)
             part = f"{what}one of two values of the others' part"
-            experiments.append(two_worlds([AuditClaim.of(stated)], worlds, statistic, request, part))
+            experiments.append(harness.two_worlds([AuditClaim.of(stated)], worlds, statistic, request, part))
     return experiments
 
 
@@ -215,8 +204,10 @@ def message_experiments(
             for owner in plan.group.owners
             if (owner not in sees if sees else claim.unit == f"own-part:{owner}")
         ]
-        worlds = [together([record, rest]) for record in two_parts(plan.schemas, changed)]
-        experiments.append(two_worlds([claim], worlds, _ratio(plan, changed, worlds, sees), request, what))
+        worlds = [together([record, rest]) for record in harness.two_parts(plan.schemas, changed)]
+        experiments.append(
+            harness.two_worlds([claim], worlds, _ratio(plan, changed, worlds, sees), request, what)
+        )
     return experiments
 
 
@@ -240,8 +231,8 @@ def canary_message_experiments(
         return np.asarray(sign * np.asarray(np.sum(epochs, axis=0, dtype=np.float64))[order])
 
     what = "the sum of each record's noisy residuals over the epochs"
-    records = two_parts(plan.schemas, [plan.active])
-    return [many_records(seen, records, plan.rows, statistic, request, what, independent=False)]
+    records = harness.two_parts(plan.schemas, [plan.active])
+    return [harness.many_records(seen, records, plan.rows, statistic, request, what, independent=False)]
 
 
 def _labels(people: People, active: str) -> Array:
@@ -289,7 +280,7 @@ def expected_messages(
     received it knows what these people would have made them, noise aside.
     """
     features, targets = _in_order(plan, owner, people)
-    party = alone(plan.group, owner, SeededRandomness(0))
+    party = harness.alone(plan.group, owner, SeededRandomness(0))
     state = MessagesDescent(np.zeros(features.shape[1]), rate=plan.rate(owner))
     if owner == plan.active:
         received = {
@@ -343,18 +334,20 @@ def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People
     ]
     statistic = _weights_statistic(plan, gradient_of(plan, record))
     worlds = [rest, together([rest, record])]
-    whole = two_worlds(public, worlds, statistic, request, f"{what}the record's own gradient")
+    whole = harness.two_worlds(public, worlds, statistic, request, f"{what}the record's own gradient")
     options, shorter = options_of(request, SlrOptions), request
     if options.optimiser != "adam":  # which takes no notice of the size of gradients
         shorter = request.with_options(learning_rate=options.learning_rate * ((plan.rows - 1) / plan.rows))
     experiments = [replace(whole, request=lambda bits: request if bits[0] else shorter)]
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
-            records = two_parts(plan.schemas, others_of(plan.group, stated.observer.party))
+            records = harness.two_parts(plan.schemas, harness.others_of(plan.group, stated.observer.party))
             first, second = (gradient_of(plan, each) for each in records)
             statistic = _weights_statistic(plan, second - first)
-            change, worlds = f"{what}the change of the record's gradient", among(rest, records)
-            experiments.append(two_worlds([AuditClaim.of(stated)], worlds, statistic, request, change))
+            change, worlds = f"{what}the change of the record's gradient", harness.among(rest, records)
+            experiments.append(
+                harness.two_worlds([AuditClaim.of(stated)], worlds, statistic, request, change)
+            )
     return experiments
 
 
@@ -407,9 +400,9 @@ def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Exp
     for unit, claims in units.items():
         hidden = [party for party in plan.contributors if party != plan.receiver]
         changed = [party for party in hidden if unit in ("others-part", f"own-part:{party}")]
-        records = two_parts(plan.schemas, changed)
+        records = harness.two_parts(plan.schemas, changed)
         what = "each record's noisy sum over all coordinates and passes"
-        tried_here = many_records(claims, records, plan.train_rows, statistic, request, what)
+        tried_here = harness.many_records(claims, records, plan.train_rows, statistic, request, what)
 
         def people(bits: Bits, records: tuple[People, People] = records) -> People:
             # People who are held out are shown as well, and are the same on both sides.

@@ -13,21 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.lab.experiments import (
-    Array,
-    AuditClaim,
-    AuditSession,
-    Bits,
-    Drawn,
-    Experiment,
-    Statistic,
-    alone,
-    among,
-    many_records,
-    others_of,
-    two_parts,
-    two_worlds,
-)
+from colonnade.lab import experiments as harness
+from colonnade.lab.experiments import Array, AuditClaim, AuditSession, Bits, Drawn, Experiment, Statistic
 from colonnade.lab.people import People, anybody, as_far_as, corner, together
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
@@ -64,10 +51,12 @@ def opened_experiments(
         _sum_experiment(plan, request, public, base, canaries),
     ]
     for owner in plan.group.owners:
-        worlds = among(base, two_parts(plan.schemas, others_of(plan.group, owner)))
+        worlds = harness.among(base, harness.two_parts(plan.schemas, harness.others_of(plan.group, owner)))
         what = "what was opened less its own noise, along the change of the others' part"
         statistic = _replaced_statistic(plan, owner, *worlds)
-        experiments.append(two_worlds([claims[PartyView(owner).name]], worlds, statistic, request, what))
+        experiments.append(
+            harness.two_worlds([claims[PartyView(owner).name]], worlds, statistic, request, what)
+        )
     return experiments
 
 
@@ -173,8 +162,8 @@ def opened_draws(plan: OpenedPlan) -> list[Drawn]:
     draws = []
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
-            others = others_of(plan.group, stated.observer.party)
-            first, second = (row_of(plan, record) for record in two_parts(plan.schemas, others))
+            others = harness.others_of(plan.group, stated.observer.party)
+            first, second = (row_of(plan, record) for record in harness.two_parts(plan.schemas, others))
             change = second - first
         else:
             others, change = list(plan.group.owners), row_of(plan, corner(plan.schemas, 1.0))
@@ -187,7 +176,7 @@ def _draws(plan: OpenedPlan, parts: int, change: Array) -> Callable[[bool, int, 
     way = direction(plan, change)
 
     def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
-        party = alone(plan.group, plan.group.owners[0], randomness)
+        party = harness.alone(plan.group, plan.group.owners[0], randomness)
         values = np.empty(count)
         for number in range(count):
             noise = sum((noise_of(party, plan) for _ in range(parts)), np.zeros(len(change)))
@@ -210,13 +199,13 @@ def local_experiments(plan: LocalPlan, request: TrainingSpec) -> list[Experiment
     for stated in plan.guarantees:
         second = near
         if isinstance(stated.observer, PartyView):
-            _, second = two_parts(schemas, others_of(plan.group, stated.observer.party))
+            _, second = harness.two_parts(schemas, harness.others_of(plan.group, stated.observer.party))
         statistic = _local_statistic(plan, local_row(plan, second) - local_row(plan, low))
         if isinstance(stated.observer, Server):
             count, what = MANY, "each perturbed row, along the change of the record"
         else:
             count, what = 1, "the published sums of one record, along its change"
-        tried = many_records([AuditClaim.of(stated)], (low, second), count, statistic, request, what)
+        tried = harness.many_records([AuditClaim.of(stated)], (low, second), count, statistic, request, what)
         experiments.append(replace(tried, kind="canaries" if count > 1 else "neighbours"))
     return experiments
 
@@ -255,10 +244,10 @@ def one_shot_experiments(plan: NoisyColumnsPlan, request: TrainingSpec) -> list[
         claim = AuditClaim.of(stated)
         every = isinstance(stated.observer, PartyView)
         changed = [owner for owner in plan.passive if every or claim.unit == f"own-part:{owner}"]
-        records = two_parts(plan.schemas, changed)
+        records = harness.two_parts(plan.schemas, changed)
         what = "each noisy row, along the change of the record"
         statistic = _one_shot_statistic(plan, *records)
-        experiments.append(many_records([claim], records, MANY, statistic, request, what))
+        experiments.append(harness.many_records([claim], records, MANY, statistic, request, what))
     return experiments
 
 

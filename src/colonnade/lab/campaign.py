@@ -14,16 +14,9 @@ from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
 from colonnade.lab import attacks
 from colonnade.lab.experiments import Progress, run_recorded
+from colonnade.methods.encrypted import protocol as encrypted
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
-from colonnade.methods.encrypted.protocol import (
-    Descended,
-    IdealDescent,
-    OwnerState,
-    OwnerTranscript,
-    Question,
-    encrypted_session,
-    ideal_descent,
-)
+from colonnade.methods.encrypted.protocol import IdealDescent, OwnerState, OwnerTranscript, Question
 from colonnade.protocols.plans import TrainingSpec, options_of
 from colonnade.randomness import SystemRandomness, public_permutation
 from colonnade.runtime.party import Group, Party, silent
@@ -89,11 +82,12 @@ def recorded(
     group = owners_alone(tables)
     question = asks(planned(tables, request), attacker) if asks is not None and attacker is not None else None
 
-    async def program(party: Party, table: Table | None) -> Descended:
-        return await encrypted_session(party, table, request, question if party.name == attacker else None)
+    async def program(party: Party, table: Table | None) -> encrypted.Descended:
+        own = question if party.name == attacker else None
+        return await encrypted.encrypted_session(party, table, request, own)
 
     outcome = run_recorded(program, group, tables, progress=progress)
-    results: dict[str, Descended] = {owner: outcome.results[owner] for owner in group.owners}
+    results = {owner: outcome.results[owner] for owner in group.owners}
     plan = results[group.owners[0]].plan
     diaries = {owner: result.diary for owner, result in results.items() if result.diary is not None}
     return Transcript(plan, diaries, _holdings(tables, plan)), question
@@ -103,7 +97,7 @@ def arbiters(tables: Mapping[str, Table], request: TrainingSpec) -> tuple[Transc
     """A run in which an arbiter tells every party its gradient after each batch, without encryption in between."""
     plan = planned(tables, request)
     randomness = {owner: SystemRandomness() for owner in plan.group.owners}
-    ideal = ideal_descent(plan, tables, randomness)
+    ideal = encrypted.ideal_descent(plan, tables, randomness)
     return Transcript(plan, ideal.diaries, _holdings(tables, plan)), ideal
 
 

@@ -312,18 +312,16 @@ def compare_charged(
     task: Task,
     field: ComparisonEntries,
     epsilons: Sequence[float],
-    delta: float | None = None,
-    accepted_delta: float | None = None,
-    gamma: int = DEFAULT_GAMMA,
     keep: Keep = lambda _name, _found: None,
     tell: Tell = lambda _name, _error: None,
     progress: Advance = silent,
+    **terms: Any,
 ) -> Comparison:
     """Run every contender once on private data, charged to the parties' own ledgers; no score is computed.
 
-    `keep` is given what each run found as soon as it is there: it was paid for. `tell` is given errors.
+    `keep` is given what each run found as soon as it is there: it was paid for. `tell` is given errors. `terms` are
+    what specs have in common: `delta`, `accepted_delta` and `gamma`.
     """
-    terms = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
     requested_epsilons = checked_epsilons(epsilons)
     runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(requested_epsilons)]
     rows = []
@@ -339,7 +337,7 @@ def compare_charged(
         task=task,
         public=False,
         epsilons=requested_epsilons,
-        delta=delta,
+        delta=terms.get("delta"),
         seeds=1,
         trained_on=people[-1] if people else 0,
         held_out=0,
@@ -356,12 +354,9 @@ def planned_sums(
     task: Task,
     field: ComparisonEntries,
     epsilons: Sequence[float],
-    delta: float | None = None,
-    accepted_delta: float | None = None,
-    gamma: int = DEFAULT_GAMMA,
+    **terms: Any,
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """What `compare_charged` would tell each observer if losses added up; and methods whose plan is not known."""
-    terms = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
     sums: dict[str, float] = {}
     unknown: dict[str, None] = {}
     for entry in field.contenders:

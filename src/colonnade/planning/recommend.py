@@ -12,18 +12,12 @@ from dataclasses import dataclass, replace
 from colonnade.data.coding import Mode
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import ColonnadeError, LedgerError, LedgerReplaced, TooFewPeople
+from colonnade.federation import train
 from colonnade.federation.federation import Federation, check_budgets, ledger_state, release_before
 from colonnade.federation.holdout import requested_part
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile, check_ledger
-from colonnade.federation.train import (
-    check_components,
-    prefix_job_errors,
-    protocol_of,
-    refuse_unlearnable,
-    spec_of,
-)
-from colonnade.ledger import Ledger, Release
+from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.methods.method import Method
 from colonnade.methods.moments.method import noise_of
@@ -31,19 +25,9 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.table import check_evaluated, methods_for
 from colonnade.models.inputs import units
 from colonnade.models.tables.margins import is_levelled
+from colonnade.planning import forecast as forecasts
 from colonnade.planning.cost import Cost
-from colonnade.planning.forecast import (
-    FEWEST_PAIRS,
-    Expected,
-    Forecast,
-    Work,
-    best_of,
-    difference,
-    expect,
-    forecast,
-    race,
-    schemas_of,
-)
+from colonnade.planning.forecast import FEWEST_PAIRS, Expected, Forecast, Work, best_of, difference, forecast
 from colonnade.planning.machine import Matching
 from colonnade.planning.pilot import PilotRuns, Remaining, nobody
 from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, Task, TrainingSpec, default_delta
@@ -58,10 +42,10 @@ EFFORT_BEFORE_RUN = 0.5
 
 def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Plan:
     """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
-    with prefix_job_errors(job):
+    with train.prefix_job_errors(job):
         group = group_of(job, schemas)
-        plan: Plan = spec_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
-    check_components(job, features_of(job.task, schemas))
+        plan: Plan = train.spec_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
+    train.check_components(job, features_of(job.task, schemas))
     return plan
 
 
@@ -110,11 +94,21 @@ def ask_budgets(
             if owner in books or not files[owner].ledger.exists():
                 check_ledger(files[owner], books)
             file = files[owner]
-            state = ledger_state(_ledger(file))
+            exists = file.ledger.exists()
+            ledger = Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(owner)
+            state = ledger_state(ledger)
             # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
             other = {key: budget for key, budget in state.budgets.items() if key.dataset != file.dataset}
             state.budgets = other | {budget.account: budget for budget in file.budgets}
-            admit(state, _release(plan, file, held_out), file.dataset)
+            part = None
+            if held_out is not None:
+                # The release is about the people who are trained on.
+                schema = Schema.load(file.schema)
+                part = requested_part(
+                    held_out, "training", ledger=ledger, dataset=file.dataset, schema=schema
+                )
+                part.check(owner)
+            admit(state, release_before(plan, owner, part), file.dataset)
             answers.append(Answer(owner, True, "its budget admits this release."))
         except ColonnadeError as error:
             if isinstance(error, LedgerError) and type(error) not in (LedgerError, LedgerReplaced):
@@ -124,27 +118,12 @@ def ask_budgets(
     return tuple(answers)
 
 
-def _release(plan: Plan, file: PartyFile, held_out: float | None) -> Release:
-    """About the people who are trained on, if others are held out."""
-    if held_out is None:
-        return release_before(plan, file.party)
-    schema = Schema.load(file.schema)
-    part = requested_part(held_out, "training", ledger=_ledger(file), dataset=file.dataset, schema=schema)
-    part.check(file.party)
-    return release_before(plan, file.party, part)
-
-
-def _ledger(file: PartyFile) -> Ledger:
-    exists = file.ledger.exists()
-    return Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
-
-
 def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[str, ...]:
     """Why a run of this plan would be refused before it is charged, whatever the budgets say."""
     if files and all(file.public for file in files.values()):
         return ()
     try:
-        refuse_unlearnable(job)(plan, True)
+        train.refuse_unlearnable(job)(plan, True)
     except TooFewPeople as error:
         return (f"A run would be refused ({error.number}): {error}",)
     return ()
@@ -266,7 +245,6 @@ class Candidates:
     files: Mapping[str, PartyFile]
     pilot_runs: PilotRuns
     matching: Matching | None = None
-    simulated: bool = True
 
     def promised(self, method: Method) -> Candidate:
         plan, job = self.own, self.job
@@ -313,7 +291,7 @@ class Candidates:
         try:
             method.needs()
             trial = runs.trials(method, self.spec_of(method), item.plan, components=self.job.components)
-            expected = expect(runs, method, item.plan, trial, runs.draws)
+            expected = forecasts.expect(runs, method, item.plan, trial, runs.draws)
         except ColonnadeError as failure:
             return replace(item, reason=str(failure))
         if not expected.known:
@@ -361,7 +339,7 @@ def candidates(
     better.
     """
     runs = replace(pilot_runs, remaining=work.remaining)
-    look = Candidates(job, own, schemas, files, runs, matching, simulated)
+    look = Candidates(job, own, schemas, files, runs, matching)
     able = _able(job, named)
     entries: dict[str, Candidate] = {}
     later = []
@@ -381,7 +359,15 @@ def candidates(
             item = look.rehearsed(item, simulated=simulated)
         entries[method.name] = item
         work.done()
-    entries = _raced(entries, seconds=pilot_runs.effort, remaining=work.remaining)
+    # More trials of those that no budget refuses, until they are told apart or time is up.
+    entered = {
+        name: item.forecast
+        for name, item in entries.items()
+        if item.admitted is not False and item.forecast is not None
+    }
+    raced = forecasts.race(tuple(entered.values()), seconds=pilot_runs.effort, remaining=work.remaining)
+    for name, made in zip(entered, raced, strict=True):
+        entries[name] = replace(entries[name], forecast=made)
     known = _eligible(tuple(item for name, item in entries.items() if name not in later))
     best = known[best_of([expected for _, expected in known])] if known else None
     return tuple(look.settled(item, best) if name in later else item for name, item in entries.items())
@@ -397,15 +383,6 @@ def _able(job: Job, named: Collection[str] | None) -> list[Method]:
     methods = [method for method in methods_for(job.task) if isinstance(method, Method)]
     able = [method for method in methods if named is None or method.name in named]
     return sorted(able, key=lambda method: method.name != job.method)
-
-
-def _raced(entries: Mapping[str, Candidate], *, seconds: float, remaining: Remaining) -> dict[str, Candidate]:
-    """More trials of those that no budget refuses, until they are told apart or time is up."""
-    admitted = {name: item for name, item in entries.items() if item.admitted is not False}
-    entered = {name: item.forecast for name, item in admitted.items() if item.forecast is not None}
-    raced = race(tuple(entered.values()), seconds=seconds, remaining=remaining)
-    ended = dict(zip(entered, raced, strict=True))
-    return {name: replace(item, forecast=ended.get(name, item.forecast)) for name, item in entries.items()}
 
 
 @dataclass(frozen=True)
@@ -509,9 +486,9 @@ def forecast_before_run(job: Job, federation: Federation, remaining: Remaining =
     if not federation.public:
         return None
     try:
-        method = protocol_of(job)
+        method = train.protocol_of(job)
         method.needs()
-        schemas = schemas_of(federation)
+        schemas = forecasts.schemas_of(federation)
         rows = {owner: federation.tables[owner].rows for owner in federation.group.owners}
         shown = {owner: max(count, federation.shown_ids.get(owner, 0)) for owner, count in rows.items()}
         if job.alignment == "equal" and len(set(rows.values())) != 1:
