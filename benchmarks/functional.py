@@ -33,8 +33,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles"))
-
 import numpy as np
 from loopback import LOOPBACK, connect
 from opponents import measured_against

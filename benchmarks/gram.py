@@ -31,8 +31,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles"))
-
 import numpy as np
 from loopback import LOOPBACK, connect
 from opponents import measured_against

@@ -32,8 +32,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles"))
-
 import duckdb
 import numpy as np
 from loopback import connect

@@ -14,11 +14,9 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles"))
-
 import duckdb
-from loopback import LOOPBACK, connect
 
+from benchmarks.loopback import LOOPBACK, connect
 from benchmarks.players import ONE_THREAD, heard, say
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
