@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_samples import DELTA
+from ledger_samples import DELTA, book, epsilons, format_of
 from training_specs import requested
 
 from colonnade.data.schema import PublicSchema, Schema
@@ -119,25 +119,16 @@ class World:
             return Release(name, name, "5f0c", "a sum", "server", lines, False)
         whole = sum(width**2 for width in self.widths.values())
         sizes = range(2, len(self.owners))
+        dealers = len({*self.owners, *self.noise_from})
         return Release(
-            name,
-            name,
-            "5f0c",
-            "a sum",
-            "server",
-            lines,
-            False,
+            *(name, name, "5f0c", "a sum", "server", lines, False),
             owners=self.owners,
             shown_to=self.shown_to,
             server=self.server,
             share_holders=self.holders,
             threshold=self.threshold,
             coalitions=tuple(
-                CoalitionBound(
-                    size,
-                    Gaussian(math.sqrt(whole / (len({*self.owners, *self.noise_from}) - size)), 1.0),
-                )
-                for size in sizes
+                CoalitionBound(size, Gaussian(math.sqrt(whole / (dealers - size)), 1.0)) for size in sizes
             ),
             published=self.published,
             noise_from=self.noise_from,
@@ -271,13 +262,7 @@ def of(plan: Plan, party: str, run: str) -> Release:
 
 
 def house(party: str, epsilon: float = 50.0) -> Ledger:
-    ledger = Ledger.in_memory(party)
-    ledger.set_budget("people", "*", "*", epsilon=epsilon, delta=DELTA)
-    return ledger
-
-
-def epsilons(ledger: Ledger) -> dict[tuple[str, str], float]:
-    return {(total.unit, total.observer): total.epsilon for total in ledger.totals()}
+    return book(party, "people", epsilon)
 
 
 def test_a_unit_in_other_words_has_the_total_of_the_unit_that_contains_it() -> None:
@@ -301,29 +286,25 @@ def test_the_budgets_that_networks_recommend_hold_for_moments_too() -> None:
         ledger.charge(of(moments("bank", "shop", epsilon=4.0), "shop", "r1"), "people")
 
 
-def test_two_keepers_that_took_part_are_not_charged_what_a_reader_sees() -> None:
-    ledger = house("insurer")
+def test_two_keepers_that_took_part_are_not_charged_what_a_reader_sees(tmp_path: Path) -> None:
+    path, account = tmp_path / "insurer.ledger", ("people", "own-part:insurer", "coalition:bank+shop")
+    ledger = Ledger.create(path, "insurer")
+    ledger.set_budget("people", "*", "*", epsilon=50.0, delta=DELTA)
     ledger.charge(of(messages("bank", "shop", "insurer"), "insurer", "r0"), "people")
-    assert epsilons(ledger)["own-part:insurer", "coalition:bank+shop"] < 2
+    assert epsilons(ledger)[account[1:]] < 2
     release = of(moments("bank", "shop", "insurer"), "insurer", "r1")
     with pytest.raises(
         BudgetExceeded,
         match=r"coalition:bank\+shop holds 2 of its shares, and 2 show every column.*ε = ∞.*accept it by name",
     ):
         ledger.charge(release, "people")
-    ledger.set_budget("people", "own-part:insurer", "coalition:bank+shop", epsilon=math.inf, delta=DELTA)
+    ledger.set_budget(*account, epsilon=math.inf, delta=DELTA)
+    assert Ledger.open(path).what_fits(*account) == math.inf
     ledger.charge(release, "people")
     (total,) = (total for total in ledger.totals() if total.observer == "coalition:bank+shop")
     assert (total.epsilon, total.left) == (math.inf, math.inf) and "2 of its shares" in total.because
     with pytest.raises(InputError, match="only a coalition"):
         ledger.set_budget("people", "record", "server", epsilon=math.inf, delta=DELTA)
-
-
-def test_a_budget_of_infinity_survives_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "insurer.ledger"
-    account = ("people", "own-part:insurer", "coalition:bank+shop")
-    Ledger.create(path, "insurer").set_budget(*account, epsilon=math.inf, delta=DELTA)
-    assert Ledger.open(path).what_fits(*account) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -460,23 +441,13 @@ def test_a_ledger_of_format_1_is_read_and_its_totals_only_grow(name: str, tmp_pa
 
 
 def test_writing_to_a_ledger_of_format_1_makes_it_one_of_this_format(tmp_path: Path) -> None:
-    import sqlite3
-
     path = tmp_path / "shop.ledger"
     shutil.copy(KEPT / "shop-of-2.ledger", path)
     ledger = Ledger.open(path)
     head = ledger.receipt()
-
-    def version() -> int:
-        connection = sqlite3.connect(path)
-        try:
-            return int(connection.execute("PRAGMA user_version").fetchone()[0])
-        finally:
-            connection.close()
-
-    assert version() == 1
+    assert format_of(path) == 1
     ledger.charge(of(moments("bank", "shop"), "shop", "another"), "people")
-    assert version() == 5
+    assert format_of(path) == 5
     assert Ledger.open(path).verify([head]).entries == head.entry + 1
 
 

@@ -1,15 +1,14 @@
 """That ids were compared is in the ledger: once a run, before it can be refused too late, in a format with a number."""
 
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
+from ledger_samples import append, format_of
 
 from colonnade.errors import LedgerAltered, LedgerNewer, PolicyRefused
 from colonnade.ledger import Ledger
 from colonnade.ledger import entry_store as layout
-from colonnade.ledger.entry_store import write
 from colonnade.ledger.export import export, read_export
 from colonnade.report.facts import entries_facts
 
@@ -22,25 +21,24 @@ def old(tmp_path: Path) -> Path:
     return Path(shutil.copy(KEPT, tmp_path / "bank.ledger"))
 
 
-def format_of(path: Path) -> int:
-    connection = sqlite3.connect(path)
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    connection.close()
-    return int(version)
-
-
 def test_a_comparison_is_written_once_a_run_with_its_time_and_no_count() -> None:
     ledger = Ledger.in_memory("bank")
-    for run in ("r1", "r1", "r2"):
-        ledger.note_comparison("customers", ["insurer", "shop"], run=run)
-    assert [comparison.run for comparison in ledger.comparisons()] == ["r1", "r2"]
+    for dataset, partners, run in (
+        ("customers", ["shop"], "r1"),
+        ("customers", ["shop"], "r1"),
+        ("others", ["shop"], "r1"),
+        ("customers", ["insurer"], "r1"),
+        ("customers", ["insurer", "shop"], "r2"),
+    ):
+        ledger.note_comparison(dataset, partners, run=run)
+    assert [comparison.run for comparison in ledger.comparisons()] == ["r1", "r1", "r1", "r2"]
     *_, entry = ledger.entries()
     assert (entry.kind, dict(entry.body)) == (
         "compared",
         {"dataset": "customers", "partners": ["insurer", "shop"], "run": "r2"},
     )
     assert ledger.comparisons()[-1].time == entry.time
-    assert ledger.totals() == () and ledger.verify().entries == 3
+    assert ledger.totals() == () and ledger.verify().entries == 5
 
 
 def test_whoever_forbids_a_comparison_sees_those_before_it_and_nothing_is_written() -> None:
@@ -84,28 +82,19 @@ def test_a_version_that_knows_no_comparisons_refuses_such_a_ledger_by_its_number
         Ledger.open(old)
 
 
-def test_an_export_has_comparisons_and_one_of_the_earlier_format_is_read() -> None:
+def test_an_export_and_the_history_have_comparisons_and_exports_of_earlier_formats_are_read() -> None:
     ledger = Ledger.in_memory("bank")
     for earlier in ("ledger 1", "ledger 2", "ledger 3"):
         assert read_export(export(ledger).replace("ledger 4", earlier), where="bank.json").party == "bank"
-    ledger.note_comparison("customers", ["insurer"], run="r1")
+    ledger.note_comparison("customers", ["insurer", "shop"], run="5f0c" * 8)
     exported = read_export(export(ledger), where="bank.json")
     assert [entry.kind for entry in exported.entries] == ["opened", "compared"]
-
-
-def test_the_history_says_in_words_that_ids_were_compared() -> None:
-    ledger = Ledger.in_memory("bank")
-    ledger.note_comparison("customers", ["insurer", "shop"], run="5f0c" * 8)
     facts, _ = entries_facts(ledger.entries())
     assert facts["entries"][-1]["what"] == "ids of 'customers' compared with insurer, shop, run 5f0c5f0c5f0c"
 
 
 @pytest.mark.parametrize("body", [{"dataset": "d", "run": "r"}, {"dataset": "d", "partners": [], "run": "r"}])
 def test_a_comparison_with_nobody_is_not_an_entry(old: Path, body: dict[str, object]) -> None:
-    entry = write(5, Ledger.open(old).receipt().head, kind="compared", time="2030-01-01", body=body)
-    connection = sqlite3.connect(old)
-    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (5, entry.text, entry.hash))
-    connection.commit()
-    connection.close()
+    assert append(old, "compared", body) == 5
     with pytest.raises(LedgerAltered, match="entry 5 is not one that Colonnade writes"):
         Ledger.open(old)

@@ -1,31 +1,18 @@
 """What people decided stands in a ledger, beside all that earlier formats hold."""
 
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
-from ledger_samples import ledger_with_history, release
+from ledger_samples import DECISION, append, format_of, ledger_with_history, release
 
 from colonnade.errors import LedgerAltered, LedgerNewer
 from colonnade.federation.federation import ledger_state
-from colonnade.ledger import Decision, Ledger
+from colonnade.ledger import Ledger
 from colonnade.ledger import entry_store as layout
-from colonnade.ledger.entry_store import write
 from colonnade.ledger.state import prospects
 
 KEPT = Path(__file__).parent / "kept" / "format-4.ledger"
-DECISION = Decision(
-    "j1", "ab" * 32, "a count", (("server", "record", 0.5),), by="Ada", approved=True, party="bank"
-)
-
-
-def format_of(path: Path) -> int:
-    connection = sqlite3.connect(path)
-    try:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
-    finally:
-        connection.close()
 
 
 def test_a_ledger_of_format_4_is_read_and_takes_decisions(
@@ -58,13 +45,8 @@ def test_a_decision_of_nobody_about_nothing_is_not_an_entry(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
     path = tmp_path / "bank.ledger"
-    head = Ledger.create(path, "bank").receipt().head
-    body = {**DECISION.to_data(), **change}
-    entry = write(2, head, kind="decision", time="2030-01-01", body=body)
-    connection = sqlite3.connect(path)
-    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (2, entry.text, entry.hash))
-    connection.commit()
-    connection.close()
+    Ledger.create(path, "bank")
+    append(path, "decision", {**DECISION.to_data(), **change})
     with pytest.raises(LedgerAltered, match="entry 2 is not one that Colonnade writes"):
         Ledger.open(path)
 

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger_samples import DELTA
+from ledger_samples import book as opened
 
 from colonnade.errors import BudgetExceeded
 from colonnade.ledger import Cut, Ledger, LedgerLine, Part, Release
@@ -21,7 +23,7 @@ from colonnade.ledger.state import LedgerState
 from colonnade.privacy.events import Event, Gaussian
 
 KEPT = Path(__file__).parent / "kept"
-DELTA = 1e-5
+
 CUTS = ("a" * 64, "b" * 64, "c" * 64)
 UNITS = ("record", "record-replaced", "others-part", "own-part:bank", "columns:bank")
 CHOICES = (None, *(Part(cut, name) for cut in CUTS for name in PARTS))
@@ -82,9 +84,7 @@ def test_the_world_would_notice_parts_of_two_cuts_counted_apart() -> None:
 
 
 def house(epsilon: float = 1.0) -> Ledger:
-    ledger = Ledger.in_memory("bank")
-    ledger.set_budget("people", "*", "*", epsilon=epsilon, delta=DELTA)
-    return ledger
+    return opened("bank", "people", epsilon)
 
 
 def totals(ledger: Ledger) -> dict[str, float]:

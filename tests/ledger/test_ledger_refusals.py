@@ -6,18 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from ledger_samples import DELTA
+from ledger_samples import DELTA, book
 from typed import untyped
 
-from colonnade.errors import BudgetExceeded, InputError, LedgerAltered, LedgerError
+from colonnade.errors import BudgetExceeded, InputError, LedgerAltered
 from colonnade.ledger import (
     CoalitionBound,
-    Comparison,
     Cut,
     Decision,
     Ledger,
@@ -50,14 +48,9 @@ OWNED = {"owners": ("bank", "shop")}
     ("field", "value"),
     [
         *((name, value) for name in NAMED for value in ("", 7, None)),
-        ("lines", [LINE]),
-        ("lines", (LINE, "a line")),
-        ("lines", None),
-        ("reproducible", 1),
-        ("reproducible", None),
-        ("exact", -1),
-        ("exact", 1.0),
-        ("exact", True),
+        *(("lines", value) for value in ([LINE], (LINE, "a line"), None)),
+        *(("reproducible", value) for value in (1, None)),
+        *(("exact", value) for value in (-1, 1.0, True)),
         ("shown_to", ("bank",)),
         ("share_holders", ("bank",)),
         ("threshold", 1),
@@ -68,7 +61,7 @@ OWNED = {"owners": ("bank", "shop")}
     ],
 )
 def test_a_release_that_does_not_say_what_it_is_cannot_be_made(field: str, value: object) -> None:
-    with pytest.raises(ValueError, match="release"):
+    with pytest.raises(ValueError, match=field if field in NAMED else "release"):
         replace(RELEASE, **untyped({field: value}))
 
 
@@ -97,53 +90,46 @@ def test_a_release_with_owners_may_name_whoever_else_takes_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owners", "event", "error"),
+    ("make", "error", "words"),
     [
-        *((owners, NOISE, ValueError) for owners in (1, 0, -2, 2.0, True)),
-        (2, "noise", TypeError),
-        (3, None, TypeError),
+        *(
+            (lambda owners=owners: CoalitionBound(untyped(owners), NOISE), ValueError, "coalition|bound")
+            for owners in (1, 0, -2, 2.0, True)
+        ),
+        (lambda: CoalitionBound(2, untyped("noise")), TypeError, "coalition|bound"),
+        (lambda: CoalitionBound(3, untyped(None)), TypeError, "coalition|bound"),
+        (lambda: LedgerLine("coalition:shop+bank", "record", NOISE), ValueError, "is written"),
+        (lambda: LedgerLine("nobody", "record", NOISE), ValueError, "no observer is called"),
+        (lambda: LedgerLine("server", "person", NOISE), ValueError, "no unit is called"),
+        (lambda: LedgerLine("server", "record", untyped("noise")), TypeError, "event"),
+        (lambda: Cut(b"short", 0.5, "n"), ValueError, "the key of a cut"),
+        (lambda: Cut(untyped("0" * 32), 0.5, "n"), ValueError, "the key of a cut"),
+        (lambda: Cut(bytes(32), 0.0, "n"), ValueError, "the share held out"),
+        (lambda: Cut(bytes(32), 1.0, "n"), ValueError, "the share held out"),
+        (lambda: Part("0" * 63, "training"), ValueError, "a cut is named"),
+        (lambda: Part("0" * 64, untyped("other")), ValueError, "a part is one of"),
     ],
 )
-def test_a_bound_for_coalitions_has_two_owners_or_more_and_an_event(
-    owners: object, event: object, error: type[Exception]
+def test_a_bound_a_line_a_cut_and_a_part_have_what_they_need(
+    make: Callable[[], object], error: type[Exception], words: str
 ) -> None:
-    with pytest.raises(error, match=r"coalition|bound"):
-        CoalitionBound(untyped(owners), untyped(event))
+    with pytest.raises(error, match=words):
+        make()
     assert CoalitionBound(2, NOISE).owners == 2 and CoalitionBound(3, NOISE).owners == 3
-
-
-@pytest.mark.parametrize(
-    ("observer", "unit", "event", "error"),
-    [
-        ("coalition:shop+bank", "record", NOISE, ValueError),
-        ("nobody", "record", NOISE, ValueError),
-        ("server", "person", NOISE, ValueError),
-        ("server", "record", "noise", TypeError),
-    ],
-)
-def test_a_line_names_an_observer_a_unit_and_an_event(
-    observer: str, unit: str, event: object, error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        LedgerLine(observer, unit, untyped(event))
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("party", ""),
-        ("party", 3),
-        ("entry", 0),
-        ("entry", -1),
-        ("entry", 1.0),
-        ("entry", True),
-        ("entry", "1"),
+        *(("party", value) for value in ("", 3)),
+        *(("entry", value) for value in (0, -1, 1.0, True, "1")),
         *(
             (name, value)
             for name in ("head", "origin")
             for value in ("0" * 63, "0" * 65, "G" * 64, "A" * 64, 0)
         ),
         ("head", ""),
+        ("head", None),
     ],
 )
 def test_a_receipt_comes_from_a_peers_bytes_and_is_checked(field: str, value: object) -> None:
@@ -152,25 +138,8 @@ def test_a_receipt_comes_from_a_peers_bytes_and_is_checked(field: str, value: ob
     assert replace(RECEIPT, entry=1, origin="").entry == 1
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda: Cut(b"short", 0.5, "n"),
-        lambda: Cut(untyped("0" * 32), 0.5, "n"),
-        lambda: Cut(bytes(32), 0.0, "n"),
-        lambda: Cut(bytes(32), 1.0, "n"),
-        lambda: Part("0" * 63, "training"),
-        lambda: Part("0" * 64, untyped("other")),
-    ],
-)
-def test_a_cut_has_a_key_and_a_share_and_a_part_its_name(made: Callable[[], object]) -> None:
-    with pytest.raises(ValueError):
-        made()
-
-
 def test_what_would_not_be_read_as_it_was_written_is_not_written() -> None:
-    ledger = Ledger.in_memory("bank")
-    ledger.set_budget("adult", "*", "*", epsilon=1.0, delta=DELTA)
+    ledger = book()
     # A server whose name is a number is read as text.
     altered = replace(RELEASE, **untyped({**OWNED, "server": 5}))
     before = ledger.entries()
@@ -179,21 +148,6 @@ def test_what_would_not_be_read_as_it_was_written_is_not_written() -> None:
     assert ledger.entries() == before
     ledger.charge(replace(RELEASE, **untyped(OWNED)), "adult")
     assert len(ledger.entries()) == len(before) + 1
-
-
-def test_an_id_is_charged_once_for_one_thing_and_drawn_for_once() -> None:
-    ledger = Ledger.in_memory("bank")
-    ledger.set_budget("adult", "*", "*", epsilon=1.0, delta=DELTA)
-    first = ledger.charge(RELEASE, "adult", fresh=True)
-    assert ledger.charge(RELEASE, "adult") == first
-    for again, dataset, fresh in (
-        (RELEASE, "adult", True),
-        (replace(RELEASE, what="another count"), "adult", False),
-        (RELEASE, "other", False),
-    ):
-        with pytest.raises(LedgerError, match="was charged"):
-            ledger.charge(again, dataset, fresh=fresh)
-    assert len(ledger.entries()) == 3
 
 
 def test_a_history_that_differs_from_what_this_process_knows_is_noticed_when_it_is_verified(
@@ -227,12 +181,6 @@ def test_a_history_that_differs_from_what_this_process_knows_is_noticed_when_it_
         with pytest.raises(LedgerAltered, match="exchanged while this process held it"):
             ledger.verify()
         assert Ledger.open(path).verify().entries == 6, what
-
-
-def test_receipts_of_somebody_else_do_not_vouch_for_a_ledger() -> None:
-    ledger = Ledger.in_memory("bank")
-    with pytest.raises(LedgerError, match="a receipt of shop says nothing about it"):
-        ledger.verify([replace(ledger.receipt(), party="shop")])
 
 
 # Receipts that go back.
@@ -431,21 +379,14 @@ def test_a_budget_is_kept_to_the_last_bit_and_not_beyond() -> None:
 
 
 def test_an_overdrawn_account_refuses_what_adds_to_it_and_nothing_else() -> None:
-    ledger = Ledger.in_memory("bank")
-    ledger.set_budget("adult", "*", "*", epsilon=9.0, delta=DELTA)
+    ledger = book(epsilon=9.0)
     ledger.charge(RELEASE, "adult")
     ledger.set_budget("adult", "record", "server", epsilon=0.01, delta=DELTA)
     (total,) = ledger.totals()
     assert total.left == 0.0 < total.epsilon
-    hidden = replace(
-        RELEASE,
-        id="hidden",
-        lines=(LedgerLine("party:shop", "others-part", NOISE),),
-        owners=("bank", "shop"),
-        shown_to=("shop",),
-        published=False,
-    )
-    ledger.charge(hidden, "adult")
+    lines = (LedgerLine("party:shop", "others-part", NOISE),)
+    hidden = replace(RELEASE, id="hidden", lines=lines, owners=("bank", "shop"), shown_to=("shop",))
+    ledger.charge(replace(hidden, published=False), "adult")
     with pytest.raises(BudgetExceeded):
         ledger.charge(replace(RELEASE, id="more"), "adult")
 
@@ -517,24 +458,13 @@ def test_every_unit_that_there_is_has_a_rule() -> None:
 
 def test_patterns_and_names_of_accounts_are_refused_where_they_name_nothing() -> None:
     ledger = Ledger.in_memory("bank")
-    for dataset, unit, observer in (
-        ("", "record", "server"),
-        ("*", "record", "server"),
-        (None, "record", "server"),
-    ):
+    for dataset in ("", "*", None):
         with pytest.raises(InputError, match="one data set"):
-            ledger.what_fits(untyped(dataset), unit, observer)
-    for epsilon, delta in (
-        (0.0, 0.1),
-        (-1.0, 0.1),
-        (True, 0.1),
-        (1e301, 0.1),
-        (math.inf, 0.1),
-        (math.nan, 0.1),
-    ):
+            ledger.what_fits(untyped(dataset), "record", "server")
+    for epsilon in (0.0, -1.0, True, "1", 1e301, math.inf, math.nan):
         with pytest.raises(InputError, match="ε"):
-            ledger.set_budget("adult", "*", "server", epsilon=untyped(epsilon), delta=delta)
-    for delta in (0.0, 1.0, -0.1, math.nan, untyped("0.1")):
+            ledger.set_budget("adult", "*", "server", epsilon=untyped(epsilon), delta=0.1)
+    for delta in (0.0, 1.0, 2, -0.1, math.nan, untyped("0.1")):
         with pytest.raises(InputError, match="δ"):
             ledger.set_budget("adult", "*", "server", epsilon=1.0, delta=delta)
     ledger.set_budget("adult", "*", "coalition:bank+shop", epsilon=math.inf, delta=0.1)
@@ -542,25 +472,3 @@ def test_patterns_and_names_of_accounts_are_refused_where_they_name_nothing() ->
     assert len(ledger.entries()) == 3
     ledger.set_budget("adult", "*", "server", epsilon=1e300, delta=0.1)
     assert len(ledger.entries()) == 3, "what is in force already is not written again"
-
-
-def test_a_comparison_of_ids_is_written_once_a_run_and_refused_without_a_trace() -> None:
-    ledger = Ledger.in_memory("bank")
-    ledger.note_comparison("adult", ["shop"], run="one")
-    ledger.note_comparison("adult", ["shop"], run="one")
-    for dataset, partners, name in (
-        ("adult", ["shop"], "two"),
-        ("other", ["shop"], "one"),
-        ("adult", ["clinic"], "one"),
-    ):
-        ledger.note_comparison(dataset, partners, run=name)
-    assert len(ledger.comparisons()) == 4
-    seen: list[tuple[Comparison, ...]] = []
-
-    def never(earlier: Any) -> None:
-        seen.append(tuple(earlier))
-        raise InputError("not again")
-
-    with pytest.raises(InputError, match="not again"):
-        ledger.note_comparison("adult", ["shop"], run="three", allowed=never)
-    assert seen == [ledger.comparisons()] and len(ledger.comparisons()) == 4

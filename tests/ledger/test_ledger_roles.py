@@ -1,5 +1,6 @@
 """One observer in several roles: it takes part in one run, reads the model of another, and has one total."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger_samples import DELTA, STEP
+from ledger_samples import DELTA, STEP, book, epsilons, release
 from training_specs import requested
 
 from colonnade import Federation, Schema, Table
@@ -24,7 +25,7 @@ IN_PART = ("others-part", "party:bank")
 
 
 def of(name: str, *lines: LedgerLine, reproducible: bool = False) -> Release:
-    return Release(name, f"run {name}", "5f0c", "second moments", "server", lines, reproducible)
+    return replace(release(name, reproducible=reproducible), lines=lines)
 
 
 def run_with(partner: str, name: str, *, own: Event = STEP, replaced: Event = LARGE) -> Release:
@@ -44,13 +45,7 @@ def pair_with(partner: str, name: str) -> Release:
 
 
 def shop(epsilon: float = 50.0) -> Ledger:
-    ledger = Ledger.in_memory("shop")
-    ledger.set_budget("sales", "*", "*", epsilon=epsilon, delta=DELTA)
-    return ledger
-
-
-def epsilons(ledger: Ledger) -> dict[tuple[str, str], float]:
-    return {(total.unit, total.observer): total.epsilon for total in ledger.totals()}
+    return book("shop", "sales", epsilon)
 
 
 def cost(*events: Event) -> float:
@@ -88,14 +83,6 @@ def test_no_known_account_passes_its_budget_and_the_file_tells_the_same(
 # Who takes part, who reads.
 
 
-def test_an_observer_that_takes_part_is_charged_its_own_lines_and_no_readers_beside() -> None:
-    ledger = shop()
-    ledger.charge(run_with("bank", "r0"), "sales")
-    assert epsilons(ledger)[IN_PART] == cost(STEP)
-    assert epsilons(ledger)["record", "server"] == cost(SMALL)
-    assert epsilons(ledger)["record", "reader"] == cost(SMALL)
-
-
 @pytest.mark.parametrize("order", [("bank", "clinic"), ("clinic", "bank")])
 def test_a_partner_of_one_run_reads_the_other_whichever_came_first(order: tuple[str, str]) -> None:
     ledger = shop()
@@ -121,21 +108,21 @@ def test_a_server_of_one_run_reads_what_a_pair_publishes() -> None:
     assert epsilons(ledger)["record", "server"] == pytest.approx(cost(SMALL, SMALL), rel=1e-9)
 
 
-def test_a_release_that_nobody_reads_adds_nothing_to_those_it_does_not_name() -> None:
-    ledger = shop()
-    ledger.charge(run_with("bank", "r0"), "sales")
-    before = epsilons(ledger)[IN_PART]
-    ledger.charge(of("r1", LedgerLine("server", "record", LARGE)), "sales")
-    ledger.charge(of("r2"), "sales")
-    assert epsilons(ledger)[IN_PART] == before
-
-
-def test_another_data_set_is_another_total() -> None:
+def test_an_observer_that_takes_part_is_charged_its_own_lines_and_nothing_beside() -> None:
     ledger = shop()
     ledger.set_budget("staff", "*", "*", epsilon=50.0, delta=DELTA)
     ledger.charge(run_with("bank", "r0"), "sales")
-    ledger.charge(run_with("clinic", "r1"), "staff")
     assert epsilons(ledger)[IN_PART] == cost(STEP)
+    assert epsilons(ledger)["record", "server"] == cost(SMALL)
+    assert epsilons(ledger)["record", "reader"] == cost(SMALL)
+    # Neither another data set nor what nobody reads adds to those whom it does not name.
+    ledger.charge(of("r1", LedgerLine("server", "record", LARGE)), "sales")
+    ledger.charge(of("r2"), "sales")
+    ledger.charge(run_with("clinic", "r3"), "staff")
+    sales = {
+        (total.unit, total.observer): total.epsilon for total in ledger.totals() if total.dataset == "sales"
+    }
+    assert sales[IN_PART] == cost(STEP)
 
 
 def test_an_account_named_only_by_a_budget_is_kept_too() -> None:
@@ -146,22 +133,16 @@ def test_an_account_named_only_by_a_budget_is_kept_too() -> None:
     assert epsilons(ledger) == {IN_PART: 0.0}
 
 
-def test_an_overdrawn_account_refuses_only_what_adds_to_it() -> None:
+def test_an_overdrawn_account_refuses_only_what_adds_to_it_and_seeded_noise_taints_who_only_reads() -> None:
     ledger = shop()
     ledger.charge(run_with("bank", "r0"), "sales")
-    ledger.set_budget("sales", *IN_PART, epsilon=cost(STEP) / 2, delta=DELTA)
-    ledger.charge(of("r1", LedgerLine("server", "record", SMALL)), "sales")
-    with pytest.raises(BudgetExceeded, match="party:bank"):
-        ledger.charge(run_with("clinic", "r2"), "sales")
-
-
-def test_seeded_noise_taints_those_who_only_read() -> None:
-    ledger = shop()
-    ledger.charge(run_with("bank", "r0"), "sales")
-    seeded = run_with("clinic", "r1")
-    ledger.charge(of("r1", *seeded.lines, reproducible=True), "sales")
+    ledger.charge(of("r1", *run_with("clinic", "r1").lines, reproducible=True), "sales")
     tainted = {(total.unit, total.observer): total.reproducible for total in ledger.totals()}
     assert tainted[IN_PART]
+    ledger.set_budget("sales", *IN_PART, epsilon=cost(STEP) / 2, delta=DELTA)
+    ledger.charge(of("r2", LedgerLine("server", "record", SMALL)), "sales")
+    with pytest.raises(BudgetExceeded, match="party:bank"):
+        ledger.charge(run_with("clinic", "r3"), "sales")
 
 
 # What the protocols write.

@@ -75,16 +75,16 @@ def test_writes_are_logged_ahead_and_fully_synchronised(path: Path, monkeypatch:
     assert raw(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_only_the_owner_may_read_a_new_ledger(path: Path) -> None:
-    Ledger.create(path, "bank")
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_ledger_is_never_created_over_a_file(path: Path) -> None:
+def test_a_new_ledger_is_its_owners_and_never_created_over_a_file_or_where_there_is_no_directory(
+    path: Path,
+) -> None:
     ledger, receipts = ledger_with_history(path)
+    assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(LedgerError, match="the file exists"):
         Ledger.create(path, "bank")
     assert ledger.verify(receipts).entries == 6
+    with pytest.raises(LedgerError, match="Choose a directory that exists"):
+        Ledger.create(path.parent / "nowhere" / "bank.ledger", "bank")
 
 
 def test_an_error_inside_a_charge_leaves_no_trace(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,22 +123,6 @@ def test_a_full_disk_refuses_the_release(path: Path, monkeypatch: pytest.MonkeyP
 # What is not a ledger.
 
 
-def nothing(path: Path) -> None:
-    pass
-
-
-def empty(path: Path) -> None:
-    path.touch()
-
-
-def directory(path: Path) -> None:
-    path.mkdir()
-
-
-def prose(path: Path) -> None:
-    path.write_text("age,income\n" * 500)
-
-
 def other_database(path: Path) -> None:
     with raw(path) as connection:
         connection.execute("CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT, hash TEXT)")
@@ -147,10 +131,10 @@ def other_database(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (nothing, "there is no ledger here. Create one with Ledger.create"),
-        (empty, "this file is empty, not a ledger"),
-        (directory, "a ledger is a file"),
-        (prose, "this file is not a ledger"),
+        (lambda path: None, "there is no ledger here. Create one with Ledger.create"),
+        (Path.touch, "this file is empty, not a ledger"),
+        (Path.mkdir, "a ledger is a file"),
+        (lambda path: path.write_text("age,income\n" * 500), "this file is not a ledger"),
         (other_database, "not a Colonnade ledger"),
     ],
 )
@@ -161,25 +145,31 @@ def test_what_is_not_a_ledger_is_named_and_left_alone(
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(LedgerError) as refused:
         Ledger.open(path)
-    assert str(path) in str(refused.value)
-    assert says in str(refused.value)
+    assert str(path) in str(refused.value) and says in str(refused.value)
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
-def test_a_ledger_cannot_be_created_where_there_is_no_directory(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="Choose a directory that exists"):
-        Ledger.create(tmp_path / "nowhere" / "bank.ledger", "bank")
-
-
-def test_a_ledger_from_a_later_version_is_not_touched(path: Path) -> None:
-    ledger_with_history(path)
-    connection = raw(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(
-        LedgerError, match=r"format 99; this version of Colonnade reads up to 5\. Install a newer"
-    ):
+@pytest.mark.parametrize(
+    ("statement", "error", "words"),
+    [
+        (
+            "PRAGMA user_version = 99",
+            LedgerError,
+            r"format 99; this version of Colonnade reads up to 5\. Install a newer",
+        ),
+        ("DROP TRIGGER entries_stay", LedgerAltered, "guards"),
+    ],
+)
+def test_a_later_version_is_not_touched_and_guards_that_were_taken_away_are_noticed(
+    path: Path, statement: str, error: type[LedgerError], words: str
+) -> None:
+    ledger, _ = ledger_with_history(path)
+    raw(path).execute(statement).connection.close()
+    with pytest.raises(error, match=words):
         Ledger.open(path)
+    if error is LedgerAltered:
+        with pytest.raises(error, match=words):
+            ledger.charge(release("late"), "adult")
 
 
 def test_a_ledger_that_vanishes_does_not_come_back_empty(path: Path) -> None:
@@ -190,24 +180,17 @@ def test_a_ledger_that_vanishes_does_not_come_back_empty(path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_locked_ledger_is_waited_for_and_then_named(path: Path) -> None:
-    ledger_with_history(path)
-    ledger = Ledger.open(path, patience=0.2)
+def test_a_locked_ledger_can_be_read_and_is_waited_for_and_then_named(path: Path) -> None:
+    _, receipts = ledger_with_history(path)
     holder = raw(path)
     holder.execute("BEGIN IMMEDIATE")
+    ledger = Ledger.open(path, patience=0.2)
+    assert ledger.verify(receipts).entries == 6
     with pytest.raises(LedgerLocked, match=r"bank\.ledger: another process holds this ledger"):
         ledger.charge(release("late"), "adult")
     holder.execute("ROLLBACK")
     holder.close()
     assert ledger.charge(release("late"), "adult").entry == 7
-
-
-def test_a_locked_ledger_can_be_read(path: Path) -> None:
-    _, receipts = ledger_with_history(path)
-    holder = raw(path)
-    holder.execute("BEGIN IMMEDIATE")
-    assert Ledger.open(path, patience=0.2).verify(receipts).entries == 6
-    holder.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs another user to read as")
@@ -234,17 +217,6 @@ def test_a_ledger_that_may_not_be_written_says_so() -> None:
         assert os.waitpid(child, 0)[1] == 0
     finally:
         shutil.rmtree(folder)
-
-
-def test_guards_that_were_taken_away_are_noticed(path: Path) -> None:
-    ledger, _ = ledger_with_history(path)
-    connection = raw(path)
-    connection.execute("DROP TRIGGER entries_stay")
-    connection.close()
-    with pytest.raises(LedgerAltered, match="guards"):
-        ledger.charge(release("late"), "adult")
-    with pytest.raises(LedgerAltered, match="guards"):
-        Ledger.open(path)
 
 
 def test_an_in_memory_ledger_behaves_like_a_file(path: Path) -> None:

@@ -5,18 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ledger_samples import DELTA, release
+from ledger_samples import DECISION, DELTA, release
 
 from colonnade.errors import BudgetExceeded, InputError
-from colonnade.ledger import CoalitionBound, Decision, Ledger, LedgerLine, Release
+from colonnade.ledger import CoalitionBound, Decision, Ledger, LedgerLine
 from colonnade.ledger.bounds import MOST_EPSILON, Account, Budget, bound
 from colonnade.ledger.state import Comparison, LedgerState, remaining_epsilon
 from colonnade.privacy.events import Gaussian
 from colonnade.privacy.renyi import gaussian_mu
 
-DECISION = Decision(
-    "j1", "ab" * 32, "a count", (("server", "record", 0.5),), by="Ada", approved=True, party="bank"
-)
 COMPARISON = Comparison("customers", ("insurer", "shop"), run="5f0c", time="2030-01-01T00:00:00+00:00")
 RECORD = Account("adult", "record", "server")
 COALITION = Account("adult", "record", "coalition:bank+insurer")
@@ -189,14 +186,9 @@ def test_a_coalition_of_owners_is_bounded_by_what_is_said_of_as_many_and_by_no_m
 ) -> None:
     """No share is held here, so what counts is how many parts of the noise they know together."""
     owners = ("a", "b", "c", "d", "e")
-    one = Release(
+    one = release(
         "r",
-        "run-1",
-        "5f0c",
-        "a sum",
-        "server",
-        (LedgerLine("reader", "record-replaced", ALONE),),
-        False,
+        LedgerLine("reader", "record-replaced", ALONE),
         owners=owners,
         coalitions=(CoalitionBound(2, TWO), CoalitionBound(3, THREE)),
         published=True,
