@@ -96,8 +96,8 @@ def test_an_export_has_comparisons_and_one_of_the_earlier_format_is_read() -> No
 def test_the_history_says_in_words_that_ids_were_compared() -> None:
     ledger = Ledger.in_memory("bank")
     ledger.note_comparison("customers", ["insurer", "shop"], run="5f0c" * 8)
-    facts, _ = entries_facts(ledger.entries())
-    assert facts["entries"][-1]["what"] == "ids of 'customers' compared with insurer, shop, run 5f0c5f0c5f0c"
+    record, _ = entries_facts(ledger.entries())
+    assert record.entries[-1].what == "ids of 'customers' compared with insurer, shop, run 5f0c5f0c5f0c"
 
 
 @pytest.mark.parametrize("body", [{"dataset": "d", "run": "r"}, {"dataset": "d", "partners": [], "run": "r"}])
