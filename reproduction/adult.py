@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.public_data import adult
 from colonnade.report.comparison import comparison_table, promise_table, remarks_on
+from colonnade.report.record import ComparisonRecord
 from reproduction.adult_files import write_adult
 from reproduction.adult_picture import picture
 from reproduction.functional_mechanism import made_up_adult
@@ -81,8 +82,9 @@ def _section(data: Path, quick: bool) -> Section:
 
 def section_of(facts: dict[str, Any], seconds: float) -> Section:
     """The numbers behind the picture."""
-    table = comparison_table(facts)
-    promised = tuple(promise_table(facts))
+    record = ComparisonRecord.model_validate(facts)
+    table = comparison_table(record)
+    promised = tuple(promise_table(record))
     return Section(
         "Every logistic method, by `colonnade compare`",
         f"The picture of the README is drawn from these numbers.\n\n{remarks(facts)}",
@@ -140,7 +142,7 @@ def remarks(facts: dict[str, Any]) -> str:
         f"δ = {facts['delta']:g}; fewer splits: {', '.join(fewer) or 'none'}. A split moves every method by about "
         "half a point, all of them together.",
         f"Defaults, but for {' and '.join(chosen)}.",
-        *remarks_on(facts | {"constant": None}),
+        *remarks_on(ComparisonRecord.model_validate(facts | {"constant": None})),
         f"Always answering the commonest class scores {facts['constant']:.4f}.",
     ]
     return "\n".join(f"- {line}" for line in lines)

@@ -20,7 +20,6 @@ from colonnade.lab.comparison import (
     TEST_SHARE,
     Comparison,
     ComparisonEntries,
-    ComparisonRow,
     Contender,
     compare,
     comparison_facts,
@@ -34,6 +33,7 @@ from colonnade.privacy.paper import logistic_sensitivity
 from colonnade.privacy.sensitivity.functional import logistic_zero_out
 from colonnade.protocols.plans import NoOptions, Task, TrainingSpec
 from colonnade.report.comparison import comparison_picture
+from colonnade.report.record import ComparisonRow
 from reproduction.functional_synthetic import synthetic_error
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, spread_text, timed
 from reproduction.vertical import vertical
@@ -192,7 +192,7 @@ def _accuracy_table(found: Comparison, linear: list[float]) -> Table:
 
 def _promises(found: Comparison) -> Table:
     def line(row: ComparisonRow) -> tuple[str, ...]:
-        said = [f"{item.observer.name} {item.epsilon:.3g}" for item in row.guarantees]
+        said = [f"{item.observer} {item.epsilon:.3g}" for item in row.guarantees]
         deltas = sorted({item.delta for item in row.guarantees})
         words = ", ".join(said) if said else PAPER if row.paper else "nothing is promised"
         return (row.method, words, ", ".join(f"{delta:.2g}" for delta in deltas) or "-")

@@ -1,12 +1,14 @@
 """Comparisons: the same people for everybody, exact scores on public data only, and charges where data is private."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import r2_score, roc_auc_score
+from typed import there
 
 from colonnade import Federation, Schema, Table
 from colonnade.errors import InputError, PlanError
@@ -29,6 +31,7 @@ from colonnade.report.comparison import (
     comparison_text,
     ties_in,
 )
+from colonnade.report.record import ComparisonRecord, ComparisonRow
 
 LABEL = 'label = {column = "y", kind = "classes", classes = ["no", "yes"]}'
 NUMBER = 'label = {column = "y", kind = "real", low = 0, high = 10}'
@@ -124,12 +127,12 @@ def test_every_method_is_scored_at_every_epsilon_and_seed(found: Comparison) -> 
     assert (found.trained_on, found.held_out) == (480, 120)
     by_name = {(row.method, row.epsilon): row for row in found.rows}
     exact = by_name["non-private", None].mean
-    assert exact is not None and exact > 0.97 and by_name["non-private", None].guarantees == ()
+    assert exact is not None and exact > 0.97 and by_name["non-private", None].guarantees == []
     assert by_name["moments", 8.0].mean > 0.8  # type: ignore[operator]
-    assert by_name["moments", 1.0].bytes_sent and by_name["dp-sgd", 1.0].bytes_sent is None
+    assert by_name["moments", 1.0].bytes and by_name["dp-sgd", 1.0].bytes is None
     assert not by_name["moments", 1.0].trusted and by_name["dp-sgd", 1.0].trusted
     for (_, epsilon), row in by_name.items():
-        server = [item.epsilon for item in row.guarantees if item.observer.name in ("server", "reader")]
+        server = [there(item.epsilon) for item in row.guarantees if item.observer in ("server", "reader")]
         assert all(epsilon is not None and value <= epsilon for value in server), row.method
 
 
@@ -228,8 +231,8 @@ def test_on_private_data_nothing_is_shown_that_depends_on_rows_or_on_people_of_o
         federation = Federation([bank, shop], budget=(9.0, 1e-5))
         found = compare_charged(federation, task="classification", field=field, epsilons=(1.0,), delta=1e-5)
         assert all(row.seconds is None for row in found.rows)
-        shown.append(json.dumps(comparison_facts(found, name="n")))
-        assert "not shown" in comparison_text(json.loads(shown[-1]))
+        shown.append(json.dumps(comparison_facts(found, name="n").to_data()))
+        assert "not shown" in comparison_text(ComparisonRecord.model_validate_json(shown[-1]))
     assert shown[0] == shown[1]
 
 
@@ -241,7 +244,7 @@ def test_on_private_data_everything_is_charged_and_nothing_scored() -> None:
         federation.group, federation.tables, task="classification", field=field, epsilons=epsilons, delta=1e-5
     )
     found = compare_charged(federation, task="classification", field=field, epsilons=epsilons, delta=1e-5)
-    assert [row.scores for row in found.rows] == [(), ()] and found.held_out == 0
+    assert [row.scores for row in found.rows] == [[], []] and found.held_out == 0
     charges = [entry for entry in federation.ledgers["bank"].entries() if entry.kind == "charge"]
     assert len(charges) == 2
     assert unknown == () and sums["server"] == pytest.approx(1.5, rel=1e-3) and sums["party:bank"] > 1.5
@@ -315,14 +318,19 @@ def test_the_auc_is_that_of_scikit_learn_and_r_squared_too() -> None:
 
 
 def test_ties_are_stated_where_splits_cannot_tell_methods_apart() -> None:
-    def row(method: str, scores: list[float]) -> dict[str, object]:
+    def row(method: str, scores: list[float]) -> ComparisonRow:
         mean = float(np.mean(scores))
-        return {"method": method, "epsilon": 1.0, "scores": scores, "mean": mean, "paper": False}
+        return ComparisonRow.model_construct(
+            method=method, epsilon=1.0, scores=scores, mean=mean, paper=False
+        )
+
+    def ties(rows: list[ComparisonRow], seeds: int = 3) -> list[str]:
+        facts: dict[str, Any] = {"epsilons": [1.0], "seeds": seeds, "larger_is_better": True, "rows": rows}
+        return ties_in(ComparisonRecord.model_construct(**facts))
 
     good, same, bad = [0.84, 0.86, 0.85], [0.85, 0.845, 0.852], [0.74, 0.76, 0.75]
-    facts = {"epsilons": [1.0], "seeds": 3, "larger_is_better": True}
     rows = [row("margin", good), row("moments", same), row("local", bad)]
-    (said,) = ties_in({**facts, "rows": rows})
+    (said,) = ties(rows)
     assert said.startswith("At ε = 1 margin and moments are tied") and "local" not in said
-    assert not ties_in({**facts, "rows": rows[::2]})
-    assert not ties_in({**facts, "seeds": 1, "rows": rows})
+    assert not ties(rows[::2])
+    assert not ties(rows, seeds=1)

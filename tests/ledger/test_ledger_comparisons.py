@@ -89,8 +89,8 @@ def test_an_export_and_the_history_have_comparisons_and_exports_of_earlier_forma
     ledger.note_comparison("customers", ["insurer", "shop"], run="5f0c" * 8)
     exported = read_export(export(ledger), where="bank.json")
     assert [entry.kind for entry in exported.entries] == ["opened", "compared"]
-    facts, _ = entries_facts(ledger.entries())
-    assert facts["entries"][-1]["what"] == "ids of 'customers' compared with insurer, shop, run 5f0c5f0c5f0c"
+    record, _ = entries_facts(ledger.entries())
+    assert record.entries[-1].what == "ids of 'customers' compared with insurer, shop, run 5f0c5f0c5f0c"
 
 
 @pytest.mark.parametrize("body", [{"dataset": "d", "run": "r"}, {"dataset": "d", "partners": [], "run": "r"}])

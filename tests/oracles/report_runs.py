@@ -1,13 +1,21 @@
-"""Finished runs to report on, small enough to make anew."""
+"""Finished runs to report on, small enough to make anew, as facts that tests may change."""
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.federation.train import model_facts
-from colonnade.report.facts import Facts, run_facts
+from colonnade.report import html, text
+from colonnade.report.facts import run_facts
+from colonnade.report.lab import audit_section
+from colonnade.report.plain import Section
+from colonnade.report.record import AuditRecord, RunRecord
+
+Facts = dict[str, Any]
 
 HOSTILE = "<script>alert(1)</script> & \"quoted\" 'name'"
 BUDGET = 3.0
@@ -35,9 +43,18 @@ def made(*, seed: int | None = None, column: str = "age", name: str = "Risk") ->
     # Pages of a release have the most to say: eigenvalues, intervals, classes.
     model = LogisticRegression(epsilon=1.0, method="moments").fit(federation)
     run = federation.runs[-1]
-    return run_facts(
-        run, federation, name=name, model_facts=model_facts(model, untyped(run.release))
-    ), federation
+    found = model_facts(model, untyped(run.release))
+    return run_facts(run, federation, name=name, model_facts=found).to_data(), federation
+
+
+def run_page(facts: Mapping[str, Any], alongside: list[Section] | None = None) -> str:
+    """The page of a run's facts, with the audit that may lie among them."""
+    audit = audit_section(AuditRecord.model_validate(facts["audit"])) if "audit" in facts else None
+    return html.run_page(RunRecord.model_validate(facts), alongside or (), audit=audit)
+
+
+def run_text(facts: Mapping[str, Any], *, width: int | None = None, verbose: bool = False) -> str:
+    return text.run_text(RunRecord.model_validate(facts), width=width, verbose=verbose)
 
 
 @cache

@@ -22,6 +22,7 @@ from colonnade.models.inputs import InputSpec
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.observers import ZERO_OUT, Reader, Server
 from colonnade.report.model_card import LICENSES, model_card
+from colonnade.report.record import RunRecord
 from colonnade.runtime.channel import readable
 
 GUARANTEES = (
@@ -37,6 +38,11 @@ FACTS = {
     "collusion": "The shares lie with the server, the bank and the shop.",
     "measured": {"accuracy on the training rows": 0.75, "non-private model, accuracy": 0.8},
 }
+
+
+def record_of(facts: dict[str, Any] | None) -> RunRecord | None:
+    return None if facts is None else RunRecord.model_construct(**facts)
+
 
 # The metadata of a model card as the hub's own specification has it (hub-docs, modelcard.md), with what it requires.
 SCALARS = {"license", "license_name", "license_link", "library_name", "pipeline_tag", "base_model"}
@@ -115,8 +121,8 @@ def model(kind: str = "LogisticRegression", *, privacy: Privacy | None = None) -
 @pytest.mark.parametrize("kind", ["LogisticRegression", "LinearRegression", "PCA"])
 @pytest.mark.parametrize("facts", [None, FACTS, {**FACTS, "measured": None}])
 @pytest.mark.parametrize("license", ["unknown", "cc-by-4.0", "our-own-1.0"])
-def test_hubs_accept_the_metadata(kind: str, facts: Any, license: str) -> None:
-    found = front(model_card(model(kind), facts=facts, license=license))
+def test_hubs_accept_the_metadata(kind: str, facts: dict[str, Any] | None, license: str) -> None:
+    found = front(model_card(model(kind), record=record_of(facts), license=license))
     assert problems(found) == []
     assert "differential-privacy" in found["tags"] and found["library_name"] == "colonnade"
     assert found.get("pipeline_tag") == {
@@ -146,25 +152,25 @@ def test_this_check_would_notice_metadata_that_hubs_refuse(broken: Any) -> None:
 
 @given(st.text(min_size=1), st.lists(st.text(), max_size=2))
 def test_no_name_breaks_out_of_the_metadata(name: str, notes: list[str]) -> None:
-    found = front(model_card(model(), name=name, facts={**FACTS, "notes": notes}))
+    found = front(model_card(model(), name=name, record=record_of({**FACTS, "notes": notes})))
     assert found["model-index"][0]["name"] == readable(name)
 
 
 def test_every_observer_is_told_about_with_what_it_rests_on() -> None:
-    card = model_card(model(), facts=FACTS)
+    card = model_card(model(), record=record_of(FACTS))
     for item in GUARANTEES:
         assert f"- {item}" in card
     assert str(FACTS["collusion"]) in card and "4000 people" in card and "- Class 'high' is rare." in card
 
 
 def test_figures_are_shown_only_where_they_were_measured_on_public_data() -> None:
-    shown = model_card(model(), facts=FACTS)
+    shown = model_card(model(), record=record_of(FACTS))
     assert "| accuracy on the training rows | 0.750 |" in shown
     (result,) = front(shown)["model-index"][0]["results"]
     assert [metric["value"] for metric in result["metrics"]] == [0.75], (
         "another model's figure is not this one's"
     )
-    hidden = model_card(model(), facts={**FACTS, "measured": None})
+    hidden = model_card(model(), record=record_of({**FACTS, "measured": None}))
     assert "None is shown" in hidden and not {"model-index", "metrics"} & set(front(hidden))
 
 
@@ -211,7 +217,7 @@ def test_names_that_somebody_chose_are_words_on_the_card_and_no_markup() -> None
         "LogisticRegression", frame, np.zeros((1, 1)), np.zeros(1), Privacy(GUARANTEES), "moments", "r"
     )
     facts = {**FACTS, "name": hostile, "notes": [hostile], "collusion": hostile}
-    card = model_card(whole, facts=facts, license="mit").split("---\n", 2)[2]
+    card = model_card(whole, record=record_of(facts), license="mit").split("---\n", 2)[2]
     # What is left between the code spans, whose fences are longer than any run of backticks within.
     prose = re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", card)
     assert (

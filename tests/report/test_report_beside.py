@@ -4,11 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from report_runs import private_run
+from report_runs import private_run, run_page
 from typed import there
 
 from colonnade.report.comparison import PRIVATE, section_of
-from colonnade.report.html import run_page
 
 ATTACK = {
     "name": "risk",

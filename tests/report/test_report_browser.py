@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Browser
-from report_runs import HOSTILE, hostile_run, private_run, seeded_run
+from report_runs import HOSTILE, Facts, hostile_run, private_run, run_page, seeded_run
 from tables_people import people, release_with
 from test_report_beside import ATTACK, comparison
 from typed import there, untyped
@@ -16,8 +16,7 @@ from colonnade.evaluation.estimates import estimate_two_classes
 from colonnade.report.comparison import comparison_page, section_of
 from colonnade.report.describing import description_facts, description_page
 from colonnade.report.evaluation import estimate_facts
-from colonnade.report.facts import Facts
-from colonnade.report.html import run_page
+from colonnade.report.record import ComparisonRecord
 from colonnade.report.run_folder import party_pages
 
 WIDTHS = (390, 800, 1280)
@@ -41,7 +40,7 @@ def full_facts() -> Facts:
         **facts,
         "time": "2026-05-06T07:08:09+00:00",
         "measured": {"accuracy on the training rows": 0.8},
-        "evaluated": {**estimate_facts(judgement), "guarantees": [], "run": "8c", "private": True},
+        "evaluated": {**estimate_facts(judgement).to_data(), "guarantees": [], "run": "8c", "private": True},
         "audit": {
             "name": "Risk", "method": "moments", "people": "300 synthetic people", "sessions": 200,
             "seconds": 9.0, "findings": [finding, {**finding, "observer": "party:shop"}], "notes": [],
@@ -58,6 +57,7 @@ def full_facts() -> Facts:
 def compared() -> Facts:
     facts = comparison(True)
     guarantee = {"observer": "server", "unit": "record", "epsilon": 1.0, "delta": 1e-5}
+    guarantee |= {"assumption": "", "method": "", "sentence": ""}
     rows = [
         {**row, "method": method, "mean": row["mean"] - fall, "guarantees": [guarantee]}
         for fall, method in ((0.0, "moments"), (0.004, "functional"), (0.2, "a-method-with-a-long-name"))
@@ -77,7 +77,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "seeded": run_page(seeded_run()[0]),
         "hostile": run_page(hostile_run()[0]),
         "party": party_pages(run, federation, name=HOSTILE)["bank"],
-        "comparison": comparison_page(compared()),
+        "comparison": comparison_page(ComparisonRecord.model_validate(compared())),
         "description": description_page(
             description_facts(release_with(*people(), noise=2.0), name="Columns")
         ),

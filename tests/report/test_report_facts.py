@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import BUDGET, HOSTILE, hostile_run, private_run, seeded_run
+from report_runs import BUDGET, HOSTILE, hostile_run, private_run, run_page, run_text, seeded_run
 from typed import there
 
 from colonnade.federation.files import plain
@@ -18,9 +18,10 @@ from colonnade.federation.train import Trained, model_facts
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
-from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
+from colonnade.report.html import SHOWN_COEFFICIENTS, charts
 from colonnade.report.plain import left_text, size_text, table_lines
-from colonnade.report.text import budget_lines, run_text
+from colonnade.report.record import LearntRecord, LedgerRecord, RunRecord
+from colonnade.report.text import budget_lines
 
 
 class Tags(HTMLParser):
@@ -65,9 +66,11 @@ def test_a_seeded_run_says_no_privacy_everywhere() -> None:
     assert "No privacy" in run_text(facts) and "No privacy" in Tags(run_page(facts)).text
     assert "No privacy" in json.loads(json.dumps(plain(facts)))["warning"]
     assert all(not total["private"] for ledger in facts["ledgers"].values() for total in ledger["totals"])
-    assert all("no privacy" in line for line in budget_lines(facts["ledgers"].values())[2:])
-    entries = ledger_facts(federation.ledgers["bank"])["entries"]
-    charges = [entry["what"] for entry in entries if entry["kind"] == "charge"]
+    assert all(
+        "no privacy" in line for line in budget_lines(RunRecord.model_validate(facts).ledgers.values())[2:]
+    )
+    entries = ledger_facts(federation.ledgers["bank"]).entries
+    charges = [entry.what for entry in entries if entry.kind == "charge"]
     assert all("no privacy" in what for what in charges) and charges
 
 
@@ -104,7 +107,7 @@ def test_budgets_are_those_of_the_ledgers() -> None:
         assert [(row["epsilon"], row["left"], row["budget"]) for row in shown["totals"]] == [
             (total.epsilon, total.left, BUDGET) for total in totals
         ]
-        whole = ledger_facts(ledger)
+        whole = ledger_facts(ledger).to_data()
         assert whole["head"] == ledger.receipt().head and len(whole["entries"]) == ledger.verify().entries
         assert shown == {key: whole[key] for key in ("party", "totals", "exact")}
 
@@ -127,7 +130,7 @@ def test_hashes_for_the_record_are_on_the_page() -> None:
 
 def test_coefficients_are_shown_by_feature_the_largest_first() -> None:
     facts, _ = private_run()
-    (chart,) = charts(facts["learnt"])
+    (chart,) = charts(LearntRecord.model_validate(facts["learnt"]))
     assert chart["name"] == "high"
     assert {bar["name"] for bar in chart["bars"]} == {"age:sin", "age:cos", "spent:sin", "spent:cos"}
     sizes = [abs(bar["value"]) for bar in chart["bars"]]
@@ -145,7 +148,7 @@ def test_many_coefficients_are_cut_to_the_largest() -> None:
         "rows": ["yes"],
         "coefficients": [[float(i) for i in range(count)]],
     }
-    (chart,) = charts(learnt)
+    (chart,) = charts(LearntRecord.model_validate(learnt))
     assert [bar["name"] for bar in chart["bars"]] == [
         f"f{i}" for i in range(count - 1, count - 1 - SHOWN_COEFFICIENTS, -1)
     ]
@@ -172,7 +175,7 @@ def test_spent_rounds_up_and_left_rounds_down_in_the_table() -> None:
         "dataset": "d", "unit": "record", "observer": "server", "epsilon": 1.0001, "delta": 1e-5,
         "budget": 4.0, "left": 2.9999, "entries": 1, "private": True,
     }  # fmt: skip
-    named, _, line = budget_lines([{"party": "bank", "totals": [total]}])
+    named, _, line = budget_lines([LedgerRecord.model_validate({"party": "bank", "totals": [total]})])
     assert named == "  Data set: d"
     assert re.split("  +", line.strip()) == [
         "bank", "the server", "one person's record, there or blank (record)", "1.01 of 4", "2.99", "1e-05"
@@ -184,7 +187,7 @@ def test_an_epsilon_that_nothing_bounds_is_infinity_for_people_and_null_for_prog
         "dataset": "d", "unit": "record", "observer": "server", "epsilon": math.inf, "delta": 1e-5,
         "budget": 4.0, "left": 0.0, "entries": 1, "private": True,
     }  # fmt: skip
-    assert "∞ of 4" in budget_lines([{"party": "bank", "totals": [total]}])[2]
+    assert "∞ of 4" in budget_lines([LedgerRecord.model_validate({"party": "bank", "totals": [total]})])[2]
     assert plain(total)["epsilon"] is None
     facts, _ = private_run()
     ledger = {**facts["ledgers"]["bank"], "totals": [total]}
@@ -202,7 +205,7 @@ def test_an_estimate_that_was_skipped_is_a_note_and_everything_else_is_there() -
     watch = Watch(interrupted=lambda: True)
     model = LogisticRegression().fit(there(run.release))
     learnt = model_facts(model, there(run.release), watch)
-    facts = run_facts(run, federation, name="Risk", model_facts=learnt, notes=(watch.skipped,))
+    facts = run_facts(run, federation, name="Risk", model_facts=learnt, notes=(watch.skipped,)).to_data()
     assert "intervals" in whole["learnt"] and "intervals" not in facts["learnt"]
     assert facts["notes"] == [note for note in facts["notes"] if "it was interrupted" in note] != []
     assert facts["learnt"]["by_column"] and facts["guarantees"] == whole["guarantees"]

@@ -1,13 +1,13 @@
 """Plan against outcome: both sides of a run on public data, in its facts, its text and its page."""
 
-from report_runs import private_run
+from report_runs import Facts, private_run, run_page, run_text
 
 from colonnade.planning.cost import Cost
 from colonnade.planning.forecast import Expected, Forecast
-from colonnade.report.facts import Facts
-from colonnade.report.html import run_page
+from colonnade.report.plain import section_lines
+from colonnade.report.record import RunRecord
 from colonnade.report.run_folder import forecast_facts
-from colonnade.report.text import forecast_lines, run_text
+from colonnade.report.text import forecast_section
 
 MADE = Forecast(
     Cost(
@@ -24,7 +24,12 @@ MADE = Forecast(
 
 def with_forecast(*, seconds: float, measured: dict[str, float] | None) -> Facts:
     facts, federation = private_run()
-    return facts | {"forecast": forecast_facts(MADE, federation.runs[-1], seconds=seconds, measured=measured)}
+    made = forecast_facts(MADE, federation.runs[-1], seconds=seconds, measured=measured)
+    return facts | {"forecast": made.to_data()}
+
+
+def forecast_lines(facts: Facts) -> list[str]:
+    return section_lines(forecast_section(RunRecord.model_validate(facts)), None)
 
 
 def test_both_sides_stand_in_text_and_page() -> None:
@@ -32,7 +37,7 @@ def test_both_sides_stand_in_text_and_page() -> None:
     used = facts["traffic"]
     assert facts["forecast"]["measured"]["bytes"] == used["bytes"]
     assert facts["forecast"]["measured"]["rounds"] == used["rounds"]
-    lines = "\n".join(forecast_lines(facts, None))
+    lines = "\n".join(forecast_lines(facts))
     for piece in ("51.5 kB", "14", "0.25 s", "0.31 s"):
         assert piece in lines and piece in run_page(facts), piece
     assert lines in run_text(facts, verbose=True)
@@ -41,7 +46,7 @@ def test_both_sides_stand_in_text_and_page() -> None:
 def test_an_error_of_invented_people_never_stands_beside_one_of_training_rows() -> None:
     facts = with_forecast(seconds=0.31, measured={"accuracy on the training rows": 0.83})
     assert facts["forecast"]["predicted"]["error"] == 0.219
-    for announced in ("\n".join(forecast_lines(facts, None)), run_page(facts)):
+    for announced in ("\n".join(forecast_lines(facts)), run_page(facts)):
         assert "0.219" not in announced and "0.170" not in announced
 
 
@@ -53,7 +58,7 @@ def test_finding_the_common_people_is_on_neither_side() -> None:
 
 def test_a_run_without_a_forecast_says_nothing_about_one() -> None:
     facts, _ = private_run()
-    assert forecast_lines(facts, None) == []
+    assert forecast_lines(facts) == []
     assert "Plan against outcome" not in run_page(facts) and "Plan against outcome" not in run_text(
         facts, verbose=True
     )

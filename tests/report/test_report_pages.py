@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import HOSTILE, hostile_run, made, private_run
+from report_runs import HOSTILE, Facts, hostile_run, made, private_run, run_page, run_text
 from test_report_facts import Tags
 from typed import there, untyped
 
@@ -18,18 +18,17 @@ from colonnade.federation.files import plain
 from colonnade.federation.train import model_facts
 from colonnade.models.fitting import obtain
 from colonnade.models.uncertainty import noise_uncertainty
-from colonnade.report.facts import Facts, collusion_text, ledger_facts, run_facts
+from colonnade.report.facts import collusion_text, ledger_facts, run_facts
 from colonnade.report.html import (
     effect_picture,
     effect_scale,
     eigenvalue_picture,
     flow_picture,
     flows,
-    run_page,
 )
 from colonnade.report.plain import signed_text
-from colonnade.report.run_folder import party_facts, party_page, party_pages
-from colonnade.report.text import run_text
+from colonnade.report.record import PointRecord, RunRecord, SpectrumRecord
+from colonnade.report.run_folder import party_pages
 from colonnade.runtime.party import Group
 
 
@@ -66,9 +65,8 @@ def regression_run() -> tuple[Facts, Federation]:
     )
     model = LinearRegression(epsilon=1.0).fit(federation)
     run = federation.runs[-1]
-    return run_facts(
-        run, federation, name="Pay", model_facts=model_facts(model, untyped(run.release))
-    ), federation
+    found = model_facts(model, untyped(run.release))
+    return run_facts(run, federation, name="Pay", model_facts=found).to_data(), federation
 
 
 def effects_of(facts: Facts, column: str) -> dict[str, tuple[float, float]]:
@@ -112,7 +110,8 @@ def test_no_intervals_are_claimed_for_coefficients_of_another_rule() -> None:
     _, federation = private_run()
     run = federation.runs[-1]
     model = LogisticRegression(ridge=50.0).fit(untyped(run.release))
-    facts = run_facts(run, federation, name="Ridge", model_facts=model_facts(model, untyped(run.release)))
+    found = model_facts(model, untyped(run.release))
+    facts = run_facts(run, federation, name="Ridge", model_facts=found).to_data()
     assert "intervals" not in facts["learnt"]
     assert "within noise" not in run_text(facts) and 'class="effect faint"' not in run_page(facts)
     assert all(
@@ -128,9 +127,8 @@ def test_components_have_a_page_without_intervals() -> None:
     _, federation = private_run()
     run = federation.runs[-1]
     model = PCA(n_components=2).fit(untyped(run.release))
-    facts = run_facts(
-        run, federation, name="Directions", model_facts=model_facts(model, untyped(run.release))
-    )
+    found = model_facts(model, untyped(run.release))
+    facts = run_facts(run, federation, name="Directions", model_facts=found).to_data()
     assert "by_column" not in facts["learnt"]
     page = Tags(run_page(reread(facts))).text
     assert "component 1" in page and "What was learnt" in page
@@ -149,7 +147,8 @@ def test_a_model_that_steps_found_has_its_page_without_a_release() -> None:
         federation, task="classification", epsilon=0.5, delta=1e-5, method="margin", options={"steps": 2}
     )
     model, run = LogisticRegression().fit(found), federation.runs[-1]
-    facts = reread(run_facts(run, federation, name="Steps", model_facts=model_facts(model, found)))
+    learnt = model_facts(model, found)
+    facts = reread(run_facts(run, federation, name="Steps", model_facts=learnt).to_data())
     assert facts["method"] == "noisy margin descent" and facts["noise"] is None and facts["spectrum"] is None
     assert facts["learnt"]["coefficients"] == model.coef_.tolist() and "intervals" not in facts["learnt"]
     text = Tags(run_page(facts)).text
@@ -161,7 +160,8 @@ def test_budgets_before_a_second_run_are_those_after_the_first() -> None:
     first, federation = made()
     model = LogisticRegression(epsilon=0.5, method="moments").fit(federation)
     run = federation.runs[-1]
-    second = run_facts(run, federation, name="Again", model_facts=model_facts(model, untyped(run.release)))
+    found = model_facts(model, untyped(run.release))
+    second = run_facts(run, federation, name="Again", model_facts=found).to_data()
     for party in ("bank", "shop"):
         totals, before = second["ledgers"][party]["totals"], second["before"][party]
         assert [item["epsilon_before"] for item in first["before"][party]] == [0.0] * len(totals)
@@ -187,9 +187,9 @@ def test_a_partys_own_page_holds_every_entry_of_its_ledger_and_no_other() -> Non
     pages = party_pages(federation.runs[-1], federation, name="Risk")
     for party, other in (("bank", "shop"), ("shop", "bank")):
         page = Tags(pages[party]).text
-        for entry in ledger_facts(federation.ledgers[party])["entries"]:
-            assert entry["hash"] in page and entry["what"] in page
-        assert ledger_facts(federation.ledgers[other])["head"] not in page
+        for entry in ledger_facts(federation.ledgers[party]).entries:
+            assert entry.hash in page and entry.what in page
+        assert ledger_facts(federation.ledgers[other]).head not in page
 
 
 def test_the_page_holds_the_schema_the_plan_and_versions() -> None:
@@ -203,14 +203,12 @@ def test_what_stays_at_home_is_on_the_partys_own_page_and_nowhere_else() -> None
     facts, federation = made()
     run = federation.runs[-1]
     run.aligned["bank"].table.clipping.finish({"age": 137}, rows=300)
-    own = party_facts(run, federation, "bank", name="Risk")
-    page = Tags(party_page(reread(own))).text
-    assert "137 of 300" in page and "For bank only" in page and f"{own['seconds']:.2f} s" in page
-    assert (
-        own["seconds"] == pytest.approx(sum(step["seconds"] for step in own["steps"])) and own["seconds"] > 0
-    )
-    other = party_pages(run, federation, name="Risk")["shop"]
-    shared = json.dumps(plain(run_facts(run, federation, name="Risk", model_facts=facts["learnt"])))
+    seconds = sum(run.outcome.traffic["bank"].seconds.values())
+    pages = party_pages(run, federation, name="Risk")
+    page, other = Tags(pages["bank"]).text, pages["shop"]
+    assert "137 of 300" in page and "For bank only" in page and f"{seconds:.2f} s" in page and seconds > 0
+    whole = run_facts(run, federation, name="Risk", model_facts=facts["learnt"])
+    shared = json.dumps(plain(whole.to_data()))
     assert "137 of 300" not in other and '"clipped' not in shared and '"seconds"' not in shared
     assert run.aligned["bank"].table.clipping.counts == {"age": 137}
 
@@ -227,29 +225,30 @@ def test_a_partys_page_needs_nothing_else_and_trusts_no_name() -> None:
 
 
 def test_pictures_escape_names() -> None:
-    column = {"column": HOSTILE, "ordered": False, "points": [{"at": "a", "effect": 1.0, "half_width": None}]}
-    assert HOSTILE not in effect_picture(column, 1.0)
+    point = PointRecord(at="a", effect=1.0, half_width=None)
+    assert HOSTILE not in effect_picture([point], HOSTILE, 1.0, ordered=False)
     assert "<script" not in flow_picture([("<script>", "server", 5), ("server", "<script>", 5)])
 
 
 def test_the_flow_picture_has_one_arrow_for_every_pair_that_talked() -> None:
     facts, _ = private_run()
-    picture = flow_picture(flows(facts))
-    assert picture.count('class="flow"') == len(flows(facts)) == 6
+    sent = flows(RunRecord.model_validate(facts))
+    picture = flow_picture(sent)
+    assert picture.count('class="flow"') == len(sent) == 6
     assert picture.count('class="node"') == 3
 
 
 def test_as_many_eigenvalues_are_marked_as_can_be_learnt() -> None:
     for facts, _ in (private_run(), regression_run()):
         spectrum = facts["spectrum"]
-        picture = eigenvalue_picture(spectrum)
+        picture = eigenvalue_picture(SpectrumRecord.model_validate(spectrum))
         assert picture.count('class="above"') == spectrum["learnable_rank"]
         assert picture.count("<rect") == len(spectrum["eigenvalues"]) + 1
 
 
 @pytest.mark.parametrize("values", [[90.0, 60.0, 40.0], [90.0, 60.0, -4.0], [90.0, 3.0, 1.0]], ids=str)
 def test_the_name_of_the_noise_edge_does_not_stand_on_the_last_bar(values: list[float]) -> None:
-    picture = eigenvalue_picture({"eigenvalues": values, "edge": 10.0, "floor": 5.0})
+    picture = eigenvalue_picture(SpectrumRecord(eigenvalues=values, edge=10.0, floor=5.0, learnable_rank=0))
     label = re.search(r'<text x="[\d.]+" y="([\d.]+)"', picture)
     bars = re.findall(
         r'class="(?:above|within)" x="([\d.]+)" width="[\d.]+" y="([\d.]+)" height="([\d.]+)"', picture
@@ -277,12 +276,8 @@ sizes = st.floats(min_value=-1e9, max_value=1e9)
     st.booleans(),
 )
 def test_no_effect_leaves_its_picture(points: list[tuple[float, float | None]], ordered: bool) -> None:
-    column = {
-        "column": "c",
-        "ordered": ordered,
-        "points": [{"at": str(i), "effect": e, "half_width": h} for i, (e, h) in enumerate(points)],
-    }
-    picture = effect_picture(column, effect_scale([column]))
+    drawn_at = [PointRecord(at=str(i), effect=e, half_width=h) for i, (e, h) in enumerate(points)]
+    picture = effect_picture(drawn_at, "c", effect_scale([drawn_at]), ordered=ordered)
     drawn = [float(number) for number in re.findall(r'(?:x|y|x1|x2|y1|y2|cx|cy)="([-\d.e]+)"', picture)]
     for group in re.findall(r'points="([^"]+)"', picture):
         drawn += [float(number) for number in re.split(r"[ ,]", group)]
@@ -291,7 +286,8 @@ def test_no_effect_leaves_its_picture(points: list[tuple[float, float | None]], 
 
 @given(st.lists(st.floats(-1e12, 1e12), max_size=300), st.floats(0, 1e6))
 def test_no_eigenvalue_leaves_its_picture(values: list[float], edge: float) -> None:
-    spectrum = {"eigenvalues": sorted(values, reverse=True), "edge": edge, "floor": edge / 2}
+    ordered = sorted(values, reverse=True)
+    spectrum = SpectrumRecord(eigenvalues=ordered, edge=edge, floor=edge / 2, learnable_rank=0)
     picture = eigenvalue_picture(spectrum)
     drawn = [float(number) for number in re.findall(r' (?:x|y|y1|y2|height)="([-\d.e]+)"', picture)]
     assert all(math.isfinite(number) and -10 <= number <= 400 for number in drawn)

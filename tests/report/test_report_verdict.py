@@ -6,14 +6,24 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import HOSTILE, hostile_run, made, private_run, seeded_run
+from report_runs import HOSTILE, Facts, hostile_run, made, private_run, run_page, run_text, seeded_run
 from test_report_beside import comparison
 from test_report_browser import compared, full_facts
 from test_report_facts import Tags
 
 from colonnade.report.comparison import comparison_page, recommendation
-from colonnade.report.html import page_style, run_page
-from colonnade.report.text import COMMONEST, NON_PRIVATE, meaning, run_text, verdict
+from colonnade.report.html import page_style
+from colonnade.report.plain import Section
+from colonnade.report.record import ComparisonRecord, GuaranteeRecord, RunRecord
+from colonnade.report.text import COMMONEST, NON_PRIVATE, meaning, verdict
+
+
+def verdict_of(facts: Facts) -> Section:
+    return verdict(RunRecord.model_validate(facts))
+
+
+def record(facts: object) -> ComparisonRecord:
+    return ComparisonRecord.model_validate(facts)
 
 
 def flat(page: str) -> str:
@@ -39,26 +49,27 @@ def test_the_verdict_comes_first_with_budget_quality_date_and_run() -> None:
 
 def test_a_run_beyond_a_budget_or_without_privacy_does_not_pass() -> None:
     facts, _ = private_run()
-    assert verdict(facts)["kept"]
+    assert not verdict_of(facts).bad
     ledger = facts["ledgers"]["bank"]
     for epsilon in (9.0, None):
         totals = [{**total, "epsilon": epsilon, "left": 0.0} for total in ledger["totals"]]
-        over = verdict({**facts, "ledgers": {"bank": {**ledger, "totals": totals}}})
-        assert not over["kept"] and over["headline"].startswith(
-            "Not within every budget: shop, about what bank's"
-        )
+        over = verdict_of({**facts, "ledgers": {"bank": {**ledger, "totals": totals}}})
+        assert over.bad and over.title.startswith("Not within every budget: shop, about what bank's")
     for limit in (math.inf, None):
         accepted = [{**total, "epsilon": None, "budget": limit, "left": limit} for total in ledger["totals"]]
         open_end = {**facts, "ledgers": {"bank": {**ledger, "totals": accepted}}}
-        assert verdict(open_end)["kept"] and "∞ of ∞" in run_page(open_end) and "∞ of ∞" in run_text(open_end)
-    seeded = verdict(seeded_run()[0])
-    assert not seeded["kept"] and "seed" in seeded["headline"]
+        assert (
+            not verdict_of(open_end).bad and "∞ of ∞" in run_page(open_end) and "∞ of ∞" in run_text(open_end)
+        )
+    seeded = verdict_of(seeded_run()[0])
+    assert seeded.bad and "seed" in seeded.title
     assert "✓" not in run_page(seeded_run()[0])
 
 
 @given(st.floats(0.001, 60), st.sampled_from([0.0, 1e-9, 1e-5, 0.01]))
 def test_the_attack_that_is_printed_is_never_weaker_than_what_is_proved(epsilon: float, delta: float) -> None:
-    said = meaning({"observer": "server", "unit": "record", "epsilon": epsilon, "delta": delta})
+    promised: Facts = {"observer": "server", "unit": "record", "epsilon": epsilon, "delta": delta}
+    said = meaning(GuaranteeRecord.model_construct(**promised))
     share = float(re.findall(r"at most ([\d.]+) % of", said)[0]) / 100
     factor = float(re.findall(r"more than ([\d.,e+]+) times", said)[0].replace(",", ""))
     assert share >= min(1.0, (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))) - 1e-12
@@ -67,7 +78,7 @@ def test_the_attack_that_is_printed_is_never_weaker_than_what_is_proved(epsilon:
 
 
 def test_a_table_has_a_caption_and_every_head_a_scope_and_every_picture_its_values() -> None:
-    pages = [run_page(full_facts()), comparison_page(compared())]
+    pages = [run_page(full_facts()), comparison_page(record(compared()))]
     for page in pages:
         tags = Tags(page).tags
         names = [tag for tag, _ in tags]
@@ -96,21 +107,21 @@ def test_only_the_pages_own_style_passes_its_policy() -> None:
 
 
 def test_a_recommendation_names_what_can_be_taken_and_what_it_is_beside() -> None:
-    said = recommendation(compared())
+    said = recommendation(record(compared()))
     # Five people do not tell 0.90 from 0.93, and digits that they do not bear out are not shown.
     assert said.startswith("At ε = 1 take moments: accuracy 0.9 (0.9 without privacy, 0.5 for always")
     many = {**compared(), "held_out": 9000}
     many["rows"] = [{**row, "spread": 0.002} for row in many["rows"]]
-    assert "accuracy 0.900 (0.930 without privacy, 0.500 for" in recommendation(many)
+    assert "accuracy 0.900 (0.930 without privacy, 0.500 for" in recommendation(record(many))
     assert "functional differs from it by no more than the spread" in said
-    assert said in flat(comparison_page(compared()))
-    assert recommendation(comparison(False)) == "", "nothing promises anything here"
+    assert said in flat(comparison_page(record(compared())))
+    assert recommendation(record(comparison(False))) == "", "nothing promises anything here"
     trusted = compared()
     trusted["rows"] = [{**row, "trusted": True} for row in trusted["rows"]]
-    assert recommendation(trusted) == ""
+    assert recommendation(record(trusted)) == ""
     poor = compared()
     poor["rows"] = [{**row, "mean": 0.505} for row in poor["rows"]]
-    assert "no better than always the same answer" in recommendation(poor)
+    assert "no better than always the same answer" in recommendation(record(poor))
 
 
 @pytest.mark.parametrize("name", ["Risk", HOSTILE])

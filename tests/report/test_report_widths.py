@@ -6,9 +6,8 @@ from tables_people import people, release_with
 
 from colonnade.evaluation.estimates import estimate_two_classes
 from colonnade.report.describing import description_facts, description_text
-from colonnade.report.evaluation import estimate_facts
+from colonnade.report.evaluation import estimate_facts, evaluation_lines
 from colonnade.report.plain import table_lines
-from colonnade.report.text import evaluation_lines
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

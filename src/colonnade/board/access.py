@@ -122,7 +122,6 @@ class Access:
         return hmac.new(self._key, b"form" + session.secret, hashlib.sha256).hexdigest()
 
     def from_its_form(self, session: Session, token: str) -> bool:
-        """Whether a form was made for this session."""
         return hmac.compare_digest(self.form_token(session).encode(), token.encode())
 
     def _digest(self, text: str) -> bytes:
@@ -325,7 +324,6 @@ class RequestChecks:
         self._origins = {proxy.origin} if proxy else {f"http://{host}" for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return

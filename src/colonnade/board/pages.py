@@ -26,7 +26,7 @@ from colonnade.report.evaluation import evaluation_section
 from colonnade.report.html import charts, environment
 from colonnade.report.ledgers import history_csv
 from colonnade.report.plain import size_text, spent_text
-from colonnade.report.text import verdict
+from colonnade.report.text import worst
 from colonnade.runs.recovery import recovered
 from colonnade.runs.run_folders import RunFolder, page_of, readable, released, run_line, with_facts
 from colonnade.runs.run_index import RUNNING, WAITS, Progress
@@ -150,7 +150,6 @@ class Board:
             return _kept_page(page_of(run))
 
     def own_page(self, request: Request) -> Response:
-        """A party's own page of a run, as it was written."""
         run, party = self.workspace.runs.read(request.path_params["run"]), request.path_params["party"]
         path = run.path / PARTIES / f"{party}.html"
         if party not in run_page.own_pages(run) or path.is_symlink() or not path.is_file():
@@ -161,8 +160,8 @@ class Board:
         """The model card of a run, as `colonnade export --card` writes it."""
         from colonnade.report.model_card import model_card
 
-        whole, facts = released(self.workspace.runs.read(request.path_params["run"]).path)
-        return download(model_card(whole, facts=facts).encode(), "model-card.md")
+        whole, record = released(self.workspace.runs.read(request.path_params["run"]).path)
+        return download(model_card(whole, record=record).encode(), "model-card.md")
 
     def onnx(self, request: Request) -> Response:
         """The model of a run as a graph in ONNX, as `colonnade export` writes it."""
@@ -190,7 +189,6 @@ class Board:
         return self.page(request, "ledger.html", title="Ledger", keys=keys, ledger=facts)
 
     def ledger_table(self, request: Request) -> Response:
-        """The history of a ledger as a table."""
         view = self.find_ledger(request)
         return download(history_csv(view.entries).encode(), f"{view.key}.csv")
 
@@ -222,12 +220,10 @@ class Board:
         return file
 
     def log_page(self, request: Request) -> Response:
-        """What was done on this board and by whom."""
         entries, path = self.log.latest(), str(self.log.path)
         return self.page(request, "log.html", title="Log", entries=entries, path=path)
 
     async def run_events(self, request: Request) -> Response:
-        """How far a run is, as it goes on."""
         name = request.path_params["run"]
         progress = Progress(self.workspace.runs.folder / self.workspace.runs.find(name).name)
 
@@ -245,8 +241,6 @@ class Board:
         return self.stream(look)
 
     async def events(self, request: Request) -> Response:
-        """How many requests wait and how many runs go on."""
-
         def look() -> dict[str, Any]:
             going = sum(1 for _ in takewhile(lambda one: one.open, self.workspace.runs.listed()))
             return {"waiting": str(len(self.workspace.requests())), "going": str(going)}
@@ -291,7 +285,6 @@ HEADS = ("run", "job", "task", "method", "ε", "largest ε", "for whom", "people
 
 
 def compare_page(board: Board, request: Request) -> Response:
-    """Runs to choose from, and those that were chosen side by side."""
     chosen = _chosen(board, request)
     ended = [one for one in board.workspace.runs.listed() if not one.open and one.state != "failed"]
     shown = []
@@ -311,7 +304,6 @@ def compare_page(board: Board, request: Request) -> Response:
 
 
 def compare_table(board: Board, request: Request) -> Response:
-    """The runs that were chosen, as a table to keep."""
     rows: list[Sequence[object]] = [HEADS]
     for run in _chosen(board, request):
         with readable(run):
@@ -336,25 +328,25 @@ def _side(run: RunFolder) -> dict[str, Any]:
     return {
         "row": _row(run),
         "name": run.path.name,
-        "evaluated": evaluation_section(run.facts.get("evaluated")),
-        "charts": [{**chart, "bars": chart["bars"][:SHOWN_BARS]} for chart in charts(run.facts["learnt"])],
+        "evaluated": evaluation_section(run.run.evaluated),
+        "charts": charts(run.run.learnt, SHOWN_BARS),
     }
 
 
 def _row(run: RunFolder) -> tuple[str, ...]:
-    facts, line = run.facts, run_line(run)
-    worst = verdict(facts)["worst"]
+    record, line = run.run, run_line(run)
+    item = worst(record)
     return (
         run.path.name,
         str(line["name"]),
         str(line["task"]),
-        str(facts.get("method", "")),
+        record.method,
         "" if line["epsilon"] is None else f"{line['epsilon']:g}",
-        spent_text(worst["epsilon"]) if worst else "",
-        observer_text(worst["observer"]) if worst else "",
+        spent_text(item.epsilon) if item else "",
+        observer_text(item.observer) if item else "",
         str(line["rows"]),
         str(line["score"] or ""),
-        size_text(sum(flow["bytes"] for flow in facts["traffic"]["flows"])),
+        size_text(sum(flow.bytes for flow in record.traffic.flows)),
         str(line["date"]),
     )
 
@@ -385,7 +377,6 @@ def decide(board: Board, request: Request, form: Form) -> Response:
 
 
 def check_rows(board: Board, request: Request, _form: Form) -> Response:
-    """Read every row of a party's file against its schema."""
     own = board.find_own_file(request)
     facts = views.checked_rows(own)
     board.log.write(request.state.session.person, "checked rows", of=own.path.name)

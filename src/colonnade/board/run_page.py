@@ -12,7 +12,6 @@ from colonnade.board.workspace import Workspace
 from colonnade.errors import ColonnadeError, LedgerError, explanations
 from colonnade.federation.holdout import JOURNAL
 from colonnade.models.files.document import MODEL, PARTIES
-from colonnade.privacy.observers import about_text
 from colonnade.report.evaluation import evaluation_section
 from colonnade.report.facts import entry_text
 from colonnade.report.plain import merged
@@ -51,38 +50,29 @@ def run_facts(workspace: Workspace, name: str) -> Facts:
         return facts | {
             "kind": "failed",
             "state": "failed",
-            "where": where_text(folder.facts),
-            "charged": charged_text(folder.facts),
-            "spent": charged_for(workspace, str(folder.facts.get("run", ""))),
+            "where": where_text(folder.failure),
+            "charged": charged_text(folder.failure),
+            "spent": charged_for(workspace, folder.failure.run),
             **_failed(workspace, folder),
         }
     return facts | _done(folder)
 
 
 def _done(folder: RunFolder) -> Facts:
-    owners = [party["name"] for party in folder.facts["parties"]]
     return {
         "kind": "done",
         "state": folder.state,
-        "verdict": verdict(folder.facts),
-        "guarantees": [
-            {**item, "about": about_text(item["observer"], item["unit"], owners)}
-            for item in folder.facts["guarantees"]
-        ],
-        "evaluated": evaluation_section(folder.facts.get("evaluated")),
-        "notes": folder.facts["notes"],
+        "record": folder.run,
+        "verdict": verdict(folder.run),
+        "evaluated": evaluation_section(folder.run.evaluated, drawn=False),
         "unsealed": folder.unsealed,
         "downloads": [file for file in DOWNLOADS if (folder.path / file).is_file()],
         "own_pages": own_pages(folder),
         "released": _is_released(folder),
-        "task": folder.facts["task"],
-        "rows": folder.facts["rows"],
-        "method": folder.facts.get("method", ""),
     }
 
 
 def own_pages(folder: RunFolder) -> list[str]:
-    """The parties of whom a run keeps a page of their own."""
     return sorted(path.stem for path in (folder.path / PARTIES).glob("*.html"))
 
 
@@ -130,14 +120,13 @@ def charged_for(workspace: Workspace, run: str) -> list[Facts]:
         charges = [one for one in view.entries if one.kind == "charge" and one.body["release"]["run"] == run]
         datasets = {one.body["dataset"] for one in charges}
         if charges:
-            totals = [one for one in merged(view.facts["totals"]) if one["dataset"] in datasets]
+            totals = [one for one in merged(view.ledger.totals) if one.total.dataset in datasets]
             entries = [*map(entry_text, charges)]
             charged.append({"party": view.party, "error": "", "entries": entries, "totals": totals})
     return charged
 
 
 def spent_text(spent: list[Facts]) -> str:
-    """Which ledgers were charged for a run, in words."""
     words = []
     for one in spent:
         count = len(one["entries"])

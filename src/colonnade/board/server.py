@@ -45,8 +45,6 @@ STATIC = {
 
 
 def application(board: Board, *, port: int, proxy: Proxy | None = None) -> RequestChecks:
-    """The whole board as one application, behind its checks."""
-
     def look(path: str, page: Page) -> Route:
         return Route(path, _answered(board, partial(_shown, page)), methods=["GET"])
 

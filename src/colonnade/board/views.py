@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -20,7 +21,7 @@ from colonnade.privacy.observers import observer_text, unit_text
 from colonnade.report.charts import svg
 from colonnade.report.ledgers import history, timeline
 from colonnade.report.plain import duration_text, merged
-from colonnade.report.text import declared_text, verdict
+from colonnade.report.text import budgets_section, declared_text
 from colonnade.runtime.identity import fingerprint
 from colonnade.sites.approval import Request
 from colonnade.sites.presence import Presence
@@ -34,14 +35,7 @@ def overview(workspace: Workspace) -> Facts:
     """Whether every budget holds, what waits, what runs, and who has been heard of."""
     ledgers, listed = workspace.ledgers(), workspace.runs.listed()
     going = list(takewhile(lambda one: one.open, listed))
-    said = verdict(
-        {
-            "private": True,
-            "ledgers": {one.party: one.facts for one in ledgers if not one.error},
-            "run": "",
-            "guarantees": [],
-        }
-    )
+    said = budgets_section({one.party: one.ledger for one in ledgers if not one.error})
     broken = [one for one in ledgers if one.error]
     problems = [str(one.error) for one in broken]
     problems += [one.error for one in workspace.own_files() if one.error]
@@ -49,15 +43,13 @@ def overview(workspace: Workspace) -> Facts:
         waiting = workspace.requests()
     except ColonnadeError as error:
         waiting, problems = (), list(dict.fromkeys((*problems, str(error))))
-    seeded = [
-        one.party for one in ledgers if not one.error and not all(t["private"] for t in one.facts["totals"])
-    ]
-    if ledgers and not said["left"]:
-        said["headline"] = "Nothing has been charged yet"
+    seeded = [one.party for one in ledgers if not one.error and not all(t.private for t in one.ledger.totals)]
+    if ledgers and not said.table:
+        said = replace(said, title="Nothing has been charged yet")
     if broken:
         held = isinstance(broken[0].error, LedgerLocked)
         trouble = "is held by another process" if held else "cannot be relied on"
-        said |= {"kept": False, "headline": f"The ledger of {broken[0].party} {trouble}"}
+        said = replace(said, title=f"The ledger of {broken[0].party} {trouble}", bad=True)
     return {
         "verdict": said,
         "problems": problems,
@@ -76,16 +68,17 @@ def overview(workspace: Workspace) -> Facts:
 
 def ledger_totals(view: LedgerView) -> Facts:
     """Where the accounts of one ledger stand, equal ones as one."""
-    totals = merged(view.facts["totals"])
-    datasets = list(dict.fromkeys(total["dataset"] for total in totals))
+    totals = merged(view.ledger.totals)
+    datasets = list(dict.fromkeys(one.total.dataset for one in totals))
     return {
         "key": view.key,
         "party": view.party,
         "datasets": [
-            {"name": name, "totals": [one for one in totals if one["dataset"] == name]} for name in datasets
+            {"name": name, "totals": [one for one in totals if one.total.dataset == name]}
+            for name in datasets
         ],
-        "exact": view.facts["exact"],
-        "verified": view.facts["verified"],
+        "exact": view.ledger.exact,
+        "verified": view.ledger.verified,
     }
 
 
@@ -121,7 +114,6 @@ def peers(ledgers: list[LedgerView]) -> list[tuple[str, str]]:
 
 
 def moment(time: str) -> str:
-    """A time as people read it, to the minute."""
     return f"{time[:16].replace('T', ' ')} UTC" if time else ""
 
 
@@ -169,8 +161,8 @@ def ledger(view: LedgerView, page: int) -> Facts:
         "error": "",
         "path": str(view.path),
         **ledger_totals(view),
-        **_page_of(view.facts["entries"][::-1], page, SHOWN_ENTRIES),
-        "fits": view.facts["totals"],
+        **_page_of(view.ledger.entries[::-1], page, SHOWN_ENTRIES),
+        "fits": view.ledger.totals,
         "witnesses": view.witnesses,
         "receipts": kept_receipts(view),
         # Names are escaped by the drawing itself.

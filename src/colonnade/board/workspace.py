@@ -10,7 +10,7 @@ import time
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
 from colonnade.federation.party_file import PartyFile
@@ -18,6 +18,7 @@ from colonnade.ledger import Ledger
 from colonnade.ledger.export import Exported, load_export
 from colonnade.ledger.release import Receipt
 from colonnade.report.ledgers import opened, verified, witness_of
+from colonnade.report.record import LedgerRecord
 from colonnade.runs.run_index import GRAIN_NS, RunIndex
 from colonnade.sites.approval import REQUESTS, Request, list_requests
 from colonnade.sites.kit import Kit
@@ -43,13 +44,16 @@ class Witness:
     error: str = ""
 
 
+_UNREAD = LedgerRecord(party="", head="", totals=[], exact=[], entries=[])
+
+
 @dataclass(frozen=True)
 class LedgerView:
-    """A ledger as it was when its file was last read: its facts, or what is wrong with it."""
+    """A ledger as it was when its file was last read: its record, or what is wrong with it."""
 
     path: Path
     party: str
-    facts: dict[str, Any]
+    ledger: LedgerRecord = _UNREAD
     entries: tuple[Entry, ...] = ()
     error: Exception | None = None
     witnesses: tuple[Witness, ...] = ()
@@ -143,7 +147,7 @@ class Workspace:
         try:
             view = _read_ledger(path, party, peers, self.patience)
         except (ColonnadeError, OSError) as error:
-            return LedgerView(path, party, {}, error=error)
+            return LedgerView(path, party, error=error)
         with self._lock:
             self._ledgers[path] = (stamp, view)
         return view
@@ -169,8 +173,8 @@ def _read_ledger(path: Path, party: str, peers: list[Path], patience: float) -> 
             held = sum(receipt.party == witness.party for receipt in kept)
             witnesses.append(witness)
             found.append(Witness(witness.party, peer, len(witness.receipts(party)), held))
-    facts, entries, _ = verified(path, witnesses, patience=patience)
-    return LedgerView(path, party, facts, entries, witnesses=tuple(found))
+    record, entries, _ = verified(path, witnesses, patience=patience)
+    return LedgerView(path, party, record, entries, witnesses=tuple(found))
 
 
 def _agreeing(peer: Path, kept: tuple[Receipt, ...], patience: float) -> Ledger | Exported:

@@ -96,16 +96,19 @@ def compare(
             raise
         with uninterrupted():
             folder.free_reserve()
-            facts = {**comparison_facts(comparison, name=agreed.name), "time": now()}
-            texts = {"comparison.json": json_text(facts), "comparison.html": comparison_page(facts)}
+            record = comparison_facts(comparison, name=agreed.name).model_copy(update={"time": now()})
+            texts = {
+                "comparison.json": json_text(record.to_data()),
+                "comparison.html": comparison_page(record),
+            }
             if public:
-                texts["comparison.svg"] = comparison_picture(facts)
+                texts["comparison.svg"] = comparison_picture(record)
             for file, text in texts.items():
                 (folder.draft / file).write_text(text, encoding="utf-8")
-            facts["report"] = str(folder.finish() / "comparison.html")
+            report = str(folder.finish() / "comparison.html")
     return Answer(
-        facts,
-        lambda wide: f"{comparison_text(facts, width=wide)}\n\nPicture and tables: {facts['report']}",
+        {**record.to_data(), "report": report},
+        lambda wide: f"{comparison_text(record, width=wide)}\n\nPicture and tables: {report}",
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colonnade.cli.screen import VERBOSE, Answer, option
 from colonnade.errors import InputError
@@ -15,6 +15,7 @@ from colonnade.runs.folders import new_folder
 
 if TYPE_CHECKING:
     from colonnade.cli import demo_files
+    from colonnade.report.record import RunRecord
 
 
 DemoSize = StrEnum("DemoSize", ["many", "few", "both"])
@@ -42,7 +43,7 @@ def demo(
     from colonnade.report.text import run_text, verdict_line
 
     places = {DemoSize.many: demo_files.CENSUS, DemoSize.few: ""}
-    found: dict[DemoSize, dict[str, Any]] = {}
+    found: dict[DemoSize, RunRecord] = {}
     with new_folder(output or demo_files.FOLDER, numbered=output is None) as folder:
         for size, place in places.items():
             if people in (size, DemoSize.both):
@@ -50,12 +51,12 @@ def demo(
                 found[size] = _trained(folder.draft / place, made, epsilon)
         finished = folder.finish()
     runs = {size: finished / place / "run" for size, place in places.items()}
-    for size, facts in found.items():
-        facts["report"] = str(runs[size] / "report.html")
-    many, few = (found.get(size, {}) for size in places)
+    reports = {size: str(runs[size] / "report.html") for size in found}
+    data = {size: {**record.to_data(), "report": reports[size]} for size, record in found.items()}
+    many, few = (found.get(size) for size in places)
 
     def text(wide: int | None) -> str:
-        lines = [run_text(many or few, width=wide, verbose=verbose)]
+        lines = [run_text(next(iter(found.values())), width=wide, verbose=verbose)]
         if many and few:
             lines.append("\nThe same with few people, a public medical table, where noise costs more:\n")
             short = "\n".join(wrapped([verdict_line(few)], wide, indent=""))
@@ -72,13 +73,13 @@ def demo(
                 f"  colonnade ledger {finished / 'clinic.toml'}",
                 f"  colonnade train {finished / 'job.toml'}",
             ]
-        reports = [f"Report: {facts['report']}" for facts in found.values()]
-        return "\n".join([*lines, "", *reports])
+        return "\n".join([*lines, "", *(f"Report: {report}" for report in reports.values())])
 
-    return Answer({**few, **({demo_files.CENSUS: many} if many else {})}, text)
+    census = {demo_files.CENSUS: data[DemoSize.many]} if many else {}
+    return Answer({**data.get(DemoSize.few, {}), **census}, text)
 
 
-def _trained(folder: Path, people: demo_files.People, epsilon: float) -> dict[str, Any]:
+def _trained(folder: Path, people: demo_files.People, epsilon: float) -> RunRecord:
     """Train as `colonnade train` would, and measure on the people held out, beside a model of the pooled rows."""
     from sklearn.linear_model import LogisticRegression as Central
 
@@ -97,17 +98,17 @@ def _trained(folder: Path, people: demo_files.People, epsilon: float) -> dict[st
     held_out = demo_files.write_demo(folder, people, epsilon=epsilon)
     new, actual = people.columns(held_out), people.values[people.label][held_out]
     run = folder / "run"
-    facts = train_job(folder / "job.toml", [], run)
+    record, _ = train_job(folder / "job.toml", [], run)
     release = MomentRelease.load(run / "release.npz")
     model = LogisticRegression().fit(release)
     job = Job.load(folder / "job.toml")
     rows, labels = joined_rows(federation_of(job, party_files(job)).tables, frame_of(release))
     central = Central(max_iter=2000).fit(rows, labels)
-    facts["measured"] = {
+    measured = {
         "private model, accuracy on people held out": float(model.score(new, actual)),
         NON_PRIVATE: float(central.score(release.features(new), actual)),
         COMMONEST: Counter(actual.tolist()).most_common(1)[0][1] / len(actual),
     }
-    facts["measured_on"] = len(actual)
-    write_report(run, facts)
-    return facts
+    record = record.model_copy(update={"measured": measured, "measured_on": len(actual)})
+    write_report(run, record)
+    return record

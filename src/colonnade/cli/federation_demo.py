@@ -20,6 +20,7 @@ from colonnade.errors import PeerTimeout, ProtocolError
 
 if TYPE_CHECKING:
     from colonnade.federation.job import Job
+    from colonnade.report.record import LedgerRecord
     from colonnade.sites.kit import Kit
 
 
@@ -51,7 +52,7 @@ def demo(
             say(f"{time.monotonic() - began:6.1f} s  {text}")
 
     try:
-        facts = _run(output.resolve(), tell)
+        facts, ledgers = _run(output.resolve(), tell)
     except KeyboardInterrupt:
         shutil.rmtree(output, ignore_errors=True)
         raise
@@ -62,14 +63,12 @@ def demo(
     )
     return Answer(
         facts,
-        lambda wide: "\n".join(
-            ["\nLedgers, each with its own party", *budget_lines(facts["ledgers"], wide), ended]
-        ),
+        lambda wide: "\n".join(["\nLedgers, each with its own party", *budget_lines(ledgers, wide), ended]),
         None if all(job["same"] for job in facts["jobs"].values()) else differ,
     )
 
 
-def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+def _run(folder: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], list[LedgerRecord]]:
     from colonnade.ledger import Ledger
     from colonnade.report.facts import ledger_facts
     from colonnade.sites.processes import Administration, process_group, wait_for_server
@@ -97,7 +96,8 @@ def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
             jobs = {name: _train(folder, name, session, kits, tell) for name in JOBS}
     tell("all processes have ended")
     ledgers = [ledger_facts(Ledger.open(folder / f"{party}.ledger")) for party in PARTIES]
-    return {"folder": str(folder), "jobs": jobs, "ledgers": ledgers}
+    data = {"folder": str(folder), "jobs": jobs, "ledgers": [record.to_data() for record in ledgers]}
+    return data, ledgers
 
 
 def write_organisations(folder: Path) -> None:

@@ -15,6 +15,7 @@ from colonnade.runs.run_folders import RUNS, RunFolder, find_run, is_run, page_o
 
 if TYPE_CHECKING:
     from colonnade.lab.targets import AuditTarget
+    from colonnade.report.record import AuditRecord
 
 
 ATTACKS = Path("attacks")
@@ -99,16 +100,19 @@ def attack(
             alignment="equal",
         )
         findings = list(Campaign(tables, request, min(people, rows), advance).findings())
-        facts = attack_facts(
+        record = attack_facts(
             findings, name=agreed.name, people=rows, epsilon=request.epsilon, delta=request.delta or 0.0
         )
         with uninterrupted():
-            (folder.draft / "facts.json").write_text(json_text(facts), encoding="utf-8")
-            (folder.draft / "attacks.txt").write_text(attack_text(facts) + "\n", encoding="utf-8")
-            drawn = draw_attacks(folder.draft / "attacks.svg", facts)
+            (folder.draft / "facts.json").write_text(json_text(record.to_data()), encoding="utf-8")
+            (folder.draft / "attacks.txt").write_text(attack_text(record) + "\n", encoding="utf-8")
+            drawn = draw_attacks(folder.draft / "attacks.svg", record)
             finished = folder.finish()
-    facts["picture"] = str(finished / "attacks.svg") if drawn else None
-    return Answer(facts, lambda wide: f"{attack_text(facts, width=wide)}\n\nPicture: {facts['picture']}")
+    picture = str(finished / "attacks.svg") if drawn else None
+    return Answer(
+        {**record.to_data(), "picture": picture},
+        lambda wide: f"{attack_text(record, width=wide)}\n\nPicture: {picture}",
+    )
 
 
 def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
@@ -178,18 +182,18 @@ def audit(
         return _audit_papers()
     if run is not None:
         name = str(run.facts.get("name", run.path.name))
-        facts = _facts(_wanted_of_run(run), name, runs, draws, "people made up")
+        record = _audited(_wanted_of_run(run), name, runs, draws, "people made up")
         with uninterrupted():
-            write_named(run.path / "audit.svg", audit_drawing(facts["findings"]))
-            write_named(run.path / AUDIT, json_text(facts))
+            write_named(run.path / "audit.svg", audit_drawing(record.findings))
+            write_named(run.path / AUDIT, json_text(record.to_data()))
             write_named(run.path / "report.html", page_of(run))
-        facts["picture"] = str(run.path / "audit.svg")
+        picture = str(run.path / "audit.svg")
     else:
-        facts = _audit_job(what, party, output, runs, draws, public=public)
+        record, picture = _audit_job(what, party, output, runs, draws, public=public)
     return Answer(
-        facts,
-        lambda wide: f"{audit_text(facts, width=wide)}\n\nPicture: {facts['picture']}",
-        PrivacyError(DEFECT) if facts["defect"] else None,
+        {**record.to_data(), "picture": picture},
+        lambda wide: f"{audit_text(record, width=wide)}\n\nPicture: {picture}",
+        PrivacyError(DEFECT) if record.defect else None,
     )
 
 
@@ -231,7 +235,7 @@ def _run(what: Path) -> RunFolder | None:
 
 def _audit_job(
     path: Path, given: list[Path], output: Path | None, runs: int | None, draws: int, *, public: bool
-) -> dict[str, Any]:
+) -> tuple[AuditRecord, str]:
     from colonnade.data.schema import Schema
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
@@ -252,14 +256,13 @@ def _audit_job(
         holders = [schema.party for schema in schemas if schema.label is not None]
         group = job.model_copy(update={"active": holders[0] if holders else None}).group()
         target = AuditTarget(job.method, job.spec, group, schemas, rest)
-        facts = _facts(target, job.name, runs, draws, who)
+        record = _audited(target, job.name, runs, draws, who)
         with uninterrupted():
-            (folder.draft / "facts.json").write_text(json_text(facts), encoding="utf-8")
-            (folder.draft / "audit.txt").write_text(audit_text(facts) + "\n", encoding="utf-8")
-            (folder.draft / "audit.svg").write_text(audit_drawing(facts["findings"]), encoding="utf-8")
+            (folder.draft / "facts.json").write_text(json_text(record.to_data()), encoding="utf-8")
+            (folder.draft / "audit.txt").write_text(audit_text(record) + "\n", encoding="utf-8")
+            (folder.draft / "audit.svg").write_text(audit_drawing(record.findings), encoding="utf-8")
             finished = folder.finish()
-    facts["picture"] = str(finished / "audit.svg")
-    return facts
+    return record, str(finished / "audit.svg")
 
 
 def _wanted_of_run(run: RunFolder) -> AuditTarget:
@@ -271,48 +274,55 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
 
     if run.failed:
         raise InputError(f"{run.path} failed half way. Audit its job file instead.")
-    if "requested" not in run.facts:
+    with readable(run):
+        record = run.run
+    if record.requested is None:
         raise ModelError(
             f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
         )
     with readable(run):
-        requested, plan = run.facts["requested"], run.facts["plan"]
-        method = METHODS[requested["method"]]
+        requested, plan = record.requested, record.plan
+        method = METHODS[requested.method]
         group = Group(
-            tuple(requested["parties"]),
-            server=requested["server"],
-            computing_parties=tuple(requested["computing_parties"]),
-            threshold=requested["threshold"],
-            active=requested["active"],
-            disclosed_noise=requested.get("disclosed_noise"),
+            tuple(requested.parties),
+            server=requested.server,
+            computing_parties=tuple(requested.computing_parties),
+            threshold=requested.threshold,
+            active=requested.active,
+            disclosed_noise=requested.disclosed_noise,
         )
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
-        delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
-        options = checked_options(method, requested["options"])
-        spec = {"task": requested["task"], "epsilon": requested["epsilon"], "gamma": requested["gamma"]}
+        delta = record.guarantees[0].delta if record.guarantees else plan["delta"]
+        options = checked_options(method, requested.options)
+        spec: dict[str, Any] = {
+            "task": requested.task,
+            "epsilon": requested.epsilon,
+            "gamma": requested.gamma,
+        }
         request = TrainingSpec(**spec, delta=delta, accepted_delta=delta, options=options)
     return AuditTarget(method.name, request, group, schemas)
 
 
-def _facts(wanted: AuditTarget, name: str, runs: int | None, draws: int, people: str) -> dict[str, Any]:
+def _audited(wanted: AuditTarget, name: str, runs: int | None, draws: int, people: str) -> AuditRecord:
     from colonnade.lab.experiments import audit as carry_out
     from colonnade.lab.targets import target_of
+    from colonnade.report.record import AuditRecord, FindingRecord
 
     began = time.monotonic()
     target = target_of(wanted)
     sessions = target.runs if runs is None else runs
     with progress() as advance:
         findings = carry_out(target, runs=sessions, draws=draws, progress=advance)
-    return {
-        "name": name,
-        "method": wanted.method,
-        "people": people,
-        "runs": sessions,
-        "draws": draws,
-        "sessions": sessions * len(target.experiments),
-        "seconds": time.monotonic() - began,
-        "confidence": 0.95,
-        "notes": list(target.notes),
-        "findings": [each.to_data() for each in findings],
-        "defect": any(each.exceeded and each.claim.proved for each in findings),
-    }
+    return AuditRecord(
+        name=name,
+        method=wanted.method,
+        people=people,
+        runs=sessions,
+        draws=draws,
+        sessions=sessions * len(target.experiments),
+        seconds=time.monotonic() - began,
+        confidence=0.95,
+        notes=list(target.notes),
+        findings=[FindingRecord.model_validate(each.to_data()) for each in findings],
+        defect=any(each.exceeded and each.claim.proved for each in findings),
+    )

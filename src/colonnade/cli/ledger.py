@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from colonnade.ledger import Ledger
     from colonnade.ledger.entry_store import Entry
     from colonnade.ledger.export import Exported
+    from colonnade.report.record import LedgerRecord
 
 
 def write_files(
@@ -149,51 +150,51 @@ def ledger(
             )
     if public is not None and party.suffix != ".json":
         raise typer.BadParameter("--signer is for an export; a ledger itself is not signed.")
-    facts, entries, state = verified(party, witnesses, public)
-    written = write_files(
-        entries, state, facts["party"], table=table, picture=picture, export=export, key=key
-    )
+    record, entries, state = verified(party, witnesses, public)
+    written = write_files(entries, state, record.party, table=table, picture=picture, export=export, key=key)
     files = "".join(f"\n\n{name}: {place}" for name, place in written.items())
     return Answer(
-        {**facts, "written": written},
-        lambda wide: "\n".join([*_verified_lines(facts, witnesses), *_totals_lines(facts, wide)]) + files,
+        {**record.to_data(), "written": written},
+        lambda wide: "\n".join([*_verified_lines(record, witnesses), *_totals_lines(record, wide)]) + files,
     )
 
 
-def _verified_lines(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> list[str]:
-    verified, party = facts["verified"], facts["party"]
-    lines = [f"Ledger of {party}: {verified['entries']} entries, and the chain of their hashes is in order."]
-    if "signer" in facts:
-        signer = facts["signer"]
-        lines.append(f"This is an export, signed by {signer}." if signer else "This export is not signed.")
+def _verified_lines(record: LedgerRecord, witnesses: Sequence[Ledger | Exported]) -> list[str]:
+    verified = record.verified
+    lines = [
+        f"Ledger of {record.party}: {verified['entries']} entries, and the chain of their hashes is in order."
+    ]
+    if "signer" in record.model_fields_set:
+        signed = f"This is an export, signed by {record.signer}."
+        lines.append(signed if record.signer else "This export is not signed.")
     names = ", ".join(peer.party for peer in witnesses)
     receipts = "1 receipt" if verified["receipts"] == 1 else f"{verified['receipts']} receipts"
     agrees = f"It agrees with {receipts} kept by {names}."
     return [*lines, agrees if witnesses else "Not compared with any peer's receipts; --witness does."]
 
 
-def _totals_lines(facts: dict[str, Any], wide: int | None) -> list[str]:
+def _totals_lines(record: LedgerRecord, wide: int | None) -> list[str]:
     from colonnade.privacy.observers import observers_text, unit_text
     from colonnade.report.text import budget_lines
 
-    lines = ["\nBudgets", *budget_lines([facts], wide)]
-    if facts["totals"]:
+    lines = ["\nBudgets", *budget_lines([record], wide)]
+    if record.totals:
         rows = [
             (
-                total["dataset"],
-                observers_text(total["observers"]),
-                unit_text(total["unit"], owner=facts["party"]),
-                f"({total['unit']})",
-                f"ε up to {left_text(total['fits'])}",
+                one.total.dataset,
+                observers_text(one.observers),
+                unit_text(one.total.unit, owner=record.party),
+                f"({one.total.unit})",
+                f"ε up to {left_text(one.total.fits)}",
             )
-            for total in merged(facts["totals"], apart=("fits",))
+            for one in merged(record.totals, fits=True)
         ]
         lines += ["\nOne further release that would still fit, with normal noise"]
         lines += table_lines([("data set", "who could learn", "about what", "", ""), *rows], wide)
         lines += wrapped(["Costs do not simply add, so this can be more than what is left."], wide)
     entries = [
-        (str(entry["number"]), f"{entry['time'][:19]}Z", entry["kind"], entry["what"], entry["hash"][:12])
-        for entry in facts["entries"]
+        (str(entry.number), f"{entry.time[:19]}Z", entry.kind, entry.what, entry.hash[:12])
+        for entry in record.entries
     ]
     heads = ("entry", "time", "kind", "what", "hash")
     return [*lines, "\nHistory", *table_lines([heads, *entries], wide)]

@@ -41,7 +41,7 @@ def export(
         raise typer.BadParameter(f"--onnx and --card are both {card}. Name a file for each.")
     check_free(onnx, "--onnx", FREE)
     check_free(card, "--card", FREE)
-    whole, facts = released(model, label)
+    whole, record = released(model, label)
     if onnx is not None:
         from colonnade.models.files.onnx import save_onnx
 
@@ -49,7 +49,7 @@ def export(
     if card is not None:
         from colonnade.report.model_card import model_card
 
-        text = model_card(whole, name=name, license=license, facts=facts, onnx=onnx is not None)
+        text = model_card(whole, name=name, license=license, record=record, onnx=onnx is not None)
         write_named(card, text, option="--card")
     written = {"onnx": None if onnx is None else str(onnx), "card": None if card is None else str(card)}
     lines = [f"ONNX graph: {onnx}"] if onnx is not None else []

@@ -28,6 +28,7 @@ from colonnade.privacy.observers import observer_text
 from colonnade.protocols.plans import Plan, TrainingSpec
 from colonnade.report.facts import guarantee_facts
 from colonnade.report.plain import duration_text, lines_text, size_text, spent_text, table_lines, wrapped
+from colonnade.report.record import GuaranteeRecord
 from colonnade.report.text import guarantee_lines
 
 HERE = NetworkLink(math.inf, 0.0)
@@ -129,7 +130,7 @@ def _promise_facts(
         "epsilon": job.epsilon,
         "delta": plan.delta,
         "plan": {"hash": plan.hash, **plan.to_data()},
-        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
+        "guarantees": [guarantee_facts(item).to_data() for item in plan.guarantees],
         **_noise_facts(plan, own),
         **({"block_lines": list(notes_on(plan))} if isinstance(plan, FunctionalPlan) else {}),
         "expected": forecast.expected_loss(plan),
@@ -149,7 +150,8 @@ def _method_facts(
     """One method's promise and forecast, its seconds on the stated machine and line."""
     facts: dict[str, Any] = {"method": item.method.name, "title": item.method.title}
     facts |= {"admitted": item.admitted, "reason": item.reason, "passed": item.passed}
-    facts["guarantees"] = [] if item.plan is None else list(map(guarantee_facts, item.plan.guarantees))
+    promised = () if item.plan is None else item.plan.guarantees
+    facts["guarantees"] = [guarantee_facts(one).to_data() for one in promised]
     made = item.forecast
     if made is None:
         return facts | {"forecast": None}
@@ -216,7 +218,8 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
         lines += ["", "Warnings", *wrapped(facts["warnings"], columns, bullet="- ")]
     lines += ["", "What each observer could learn at most"]
     owners = list(facts["plan"]["schemas"])
-    lines += guarantee_lines(facts["guarantees"], owners, columns, verbose=verbose)
+    guarantees = [GuaranteeRecord.model_validate(item) for item in facts["guarantees"]]
+    lines += guarantee_lines(guarantees, owners, columns, verbose=verbose)
     lines += ["", "Checked", *wrapped([_checked(facts["plan"])], columns)]
     lines += _noise_lines(facts, columns)
     lines += _expected_lines(facts, columns)

@@ -17,6 +17,7 @@ from colonnade.runs.folders import write_named
 
 if TYPE_CHECKING:
     from colonnade.evaluation.predict import Scores, Stored
+    from colonnade.report.record import EvaluationRecord
 
 
 SHOWN = 10
@@ -183,8 +184,7 @@ def evaluate(
       colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
     """
     from colonnade.evaluation.predict import Stored, models_by_label
-    from colonnade.report.evaluation import evaluation_note
-    from colonnade.report.text import evaluation_lines
+    from colonnade.report.evaluation import evaluation_lines, evaluation_note
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE with --label COLUMN, and not both.")
@@ -196,19 +196,21 @@ def evaluate(
     folder = model if model.is_dir() else model.parent
     stored = Stored.load(model, label if rows is None or label in models_by_label(folder) else None)
     if rows is not None:
-        facts = _of_rows(stored, model, rows, id_columns, str(label), threshold)
+        record, more = _of_rows(stored, model, rows, id_columns, str(label), threshold), {}
     else:
-        facts = _of_job(stored, model, job or Path(), party, epsilon, threshold)
-    kept = f"\n\nKept: {facts['kept']}" if "kept" in facts else ""
-    said = ["", evaluation_note(facts), *facts.get("guarantees", [])]
+        record, kept = _of_job(stored, model, job or Path(), party, epsilon, threshold)
+        more = {"kept": str(kept)}
+    said = ["", evaluation_note(record), *record.guarantees]
+    ending = "".join(f"\n\nKept: {kept}" for kept in more.values())
     return Answer(
-        facts, lambda wide: "\n".join([*evaluation_lines(facts, wide), *wrapped(said, wide)]) + kept
+        record.to_data() | more,
+        lambda wide: "\n".join([*evaluation_lines(record, wide), *wrapped(said, wide)]) + ending,
     )
 
 
 def _of_rows(
     stored: Stored, model: Path, rows: Path, id_columns: list[str], label: str, threshold: str | None
-) -> dict[str, Any]:
+) -> EvaluationRecord:
     from colonnade.data.declaring import nearest_name
     from colonnade.data.files import open_file
     from colonnade.evaluation.evaluate import evaluate_file
@@ -243,7 +245,7 @@ def _of_job(
     given: list[Path],
     epsilon: float | None,
     threshold: str | None,
-) -> dict[str, Any]:
+) -> tuple[EvaluationRecord, Path]:
     from dataclasses import replace
 
     from colonnade.evaluation.evaluate import Price, evaluate_jointly
@@ -264,14 +266,14 @@ def _of_job(
         raise ModelError(f"people were scored, which was charged, and not judged: {evaluation.reason}")
     if threshold is not None:
         evaluation = replace(evaluation, estimate=_at(evaluation.estimate, threshold))
-    facts = evaluation_facts(evaluation)
+    record = evaluation_facts(evaluation)
     # It was paid for, so it is kept.
     folder, receiver = model if model.is_dir() else model.parent, evaluation.receiver
     names = (EVALUATION.format(number=number) for number in count(1))
     places = (own_file(folder, receiver, name) if receiver else folder / name for name in names)
     place = next(place for place in places if not place.exists())
-    write_whole(place, json_text(facts), own=receiver is not None)
-    return {**facts, "kept": str(place)}
+    write_whole(place, json_text(record.to_data()), own=receiver is not None)
+    return record, place
 
 
 def _check_model(stored: Stored, model: Path, threshold: str | None) -> None:

@@ -501,7 +501,7 @@ def respond(mechanism: MechanismFamily, query: PrivacyQuery, given: dict[str, An
         "times_of": mechanism.repeats,
         "rate": shown.get("rate"),
         "guarantees": [
-            {**guarantee_facts(item), "event": event_to_data(view.event)}
+            {**guarantee_facts(item).to_data(), "event": event_to_data(view.event)}
             for item, view in zip(guarantees, views, strict=True)
         ],
         "notes": [ROUNDED, *mechanism.notes],

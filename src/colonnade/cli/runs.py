@@ -34,20 +34,23 @@ def recover(
         filter(None, (recovery.put_away(name) for name in (run, run_folders.RUNS / run) if name.name)), None
     )
     if killed is not None:
-        where, record = killed
+        where, failure = killed
         nothing = f"Nothing was kept that could be recovered. The record is in {where}."
-        if not record["charged"]:
+        if not failure.charged:
             early = f"The run that was to be {where} was killed before any ledger was charged."
-            return Answer(record, f"{early} Nothing is left of it.")
-        return Answer(record, lambda wide: f"{recovery.failure_text(record, width=wide)}\n\n{nothing}")
-    place, facts = recovery.recovered(run)
-    if facts is None:
+            return Answer(failure.to_data(), f"{early} Nothing is left of it.")
+        return Answer(
+            failure.to_data(), lambda wide: f"{recovery.failure_text(failure, width=wide)}\n\n{nothing}"
+        )
+    place, record = recovery.recovered(run)
+    if record is None:
         kept = sorted(str(path) for path in (place / MODELS).iterdir())
         stopped = "A comparison was stopped. What it was charged for by then:"
         return Answer({"models": kept}, f"{stopped} {', '.join(kept)}.")
-    facts["report"] = str(place / REPORT)
+    report = str(place / REPORT)
     return Answer(
-        facts, lambda wide: f"{run_text(facts, width=wide, verbose=verbose)}\n\nReport: {facts['report']}"
+        {**record.to_data(), "report": report},
+        lambda wide: f"{run_text(record, width=wide, verbose=verbose)}\n\nReport: {report}",
     )
 
 
@@ -119,10 +122,10 @@ def show(
             if folder.recorded:
                 return run_folders.recorded_text(folder)
             if folder.failed:
-                return recovery.failure_text(folder.facts, width=wide)
+                return recovery.failure_text(folder.failure, width=wide)
             from colonnade.report.text import run_text
 
-            return run_text(folder.facts, width=wide, verbose=verbose)
+            return run_text(folder.run, width=wide, verbose=verbose)
 
     return Answer(folder.facts, text)
 
@@ -139,9 +142,10 @@ def _of_label(run: run_folders.RunFolder, label: str | None) -> run_folders.RunF
         note(UNSEALED.format(path=run.record))
     if label is None:
         return run
-    from colonnade.report.text import facts_of_label
+    from colonnade.report.text import record_of_label
 
-    return replace(run, facts=facts_of_label(run.facts, label))
+    with run_folders.readable(run):
+        return replace(run, facts=record_of_label(run.run, label).to_data())
 
 
 def report(
@@ -166,7 +170,7 @@ def report(
     folder = run_folders.with_facts(run_folders.find_run(run))
     if folder.failed:
         with run_folders.readable(folder):
-            failed = f"{recovery.where_text(folder.facts)} {recovery.charged_text(folder.facts)}"
+            failed = f"{recovery.where_text(folder.failure)} {recovery.charged_text(folder.failure)}"
         raise InputError(
             f"{folder.path} has no report, because the run failed half way. {failed} `colonnade show {folder.path}` "
             "has the rest."

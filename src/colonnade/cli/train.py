@@ -18,6 +18,7 @@ from colonnade.runs.run_folders import RUNS
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation, Run
     from colonnade.federation.job import Job
+    from colonnade.report.record import RunRecord
 
 
 def train(
@@ -39,24 +40,24 @@ def train(
     """
     from colonnade.report.text import run_text
 
-    facts = train_job(job, party, output)
+    record, more = train_job(job, party, output)
     # What the run brought comes first.
-    method, because = facts["taken"]["method"], facts["taken"]["because"]
+    method, because = more["taken"]["method"], more["taken"]["because"]
     further = [f"The job names no method, so it took {method}: {because}."] if because else []
     further += [
         f"{ledger} is new: what {name} spends is counted from this run on."
-        for name, ledger in facts["new_ledgers"].items()
+        for name, ledger in more["new_ledgers"].items()
     ]
 
     def text(wide: int | None) -> str:
         notify = "\n".join(["\n", *wrapped(further, wide, indent="")]) if further else ""
-        return f"{run_text(facts, width=wide, verbose=verbose)}{notify}\n\nReport: {facts['report']}"
+        return f"{run_text(record, width=wide, verbose=verbose)}{notify}\n\nReport: {more['report']}"
 
-    return Answer(facts, text)
+    return Answer(record.to_data() | more, text)
 
 
-def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[str, Any]:
-    """Train as a job file says, write the run's folder, and return its facts."""
+def train_job(job_path: Path, given: list[Path], output: Path | None) -> tuple[RunRecord, dict[str, Any]]:
+    """Train as a job file says, write the run's folder, and return its record; where, by which method and ledgers."""
     from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
     from colonnade.federation.federation import Hooks
     from colonnade.federation.job import Job
@@ -112,7 +113,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[st
         with uninterrupted() as interrupted, progress() as advance:
             try:
                 folder.free_reserve()
-                facts, failure = finish_run(
+                record, failure = finish_run(
                     folder.draft,
                     job,
                     run,
@@ -128,14 +129,16 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[st
                 _fail(folder, job, federation, error, run=run.name)
                 raise
             finished = folder.finish()
-            facts["report"] = str(finished / "report.html")
-            facts["taken"] = {"method": job.method, "because": job.because}
-            facts["new_ledgers"] = {file.party: str(file.ledger) for file in new}
+            more = {
+                "report": str(finished / "report.html"),
+                "taken": {"method": job.method, "because": job.because},
+                "new_ledgers": {file.party: str(file.ledger) for file in new},
+            }
     if failure is not None:
         release = finished / RELEASE
         kept = f"The release was paid for and is good: {release}." if release.exists() else "It was paid for."
         raise type(failure)(f"{failure} {kept}")
-    return facts
+    return record, more
 
 
 def _keep_paid(folder: Folder, job: Job, federation: Federation, run: Run[Any]) -> None:
@@ -161,19 +164,19 @@ def _keep_paid(folder: Folder, job: Job, federation: Federation, run: Run[Any]) 
 def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException, *, run: str) -> None:
     """Leave a record of a run that was charged for, and say so; of one that was not, nothing is left."""
     try:
-        facts = failure_facts(job, federation, error, run=run)
+        record = failure_facts(job, federation, error, run=run)
     except LedgerError:
         # The ledger that says what was charged is what failed; what was kept is listed by `runs`.
         return
-    if not facts["charged"]:
+    if not record.charged:
         return
     with uninterrupted():
-        kept = keep_failure(folder, facts)
+        kept = keep_failure(folder, record)
     if isinstance(error, KeyboardInterrupt):
         return
     place = folder.name if kept is None else kept
-    record = f" `colonnade show {place}` has the record." if kept is not None else ""
-    notify = f"{charged_text(facts)} That stays charged, because it may have been seen.{record}"
+    shown = f" `colonnade show {place}` has the record." if kept is not None else ""
+    notify = f"{charged_text(record)} That stays charged, because it may have been seen.{shown}"
     paid = holds_paid(place) or holds_paid(folder.draft)
     if paid:
         notify = f"{notify} What was paid for is kept: `colonnade recover {place}` makes the rest of it."

@@ -149,9 +149,9 @@ def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) 
         people.save(own_file(folder, party, PEOPLE))
 
 
-def outcome_note(facts: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
+def outcome_note(learnt: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
     """What a member notes of what was learnt, which everybody may know; or why no model was."""
-    note = {"learnt": facts["learnt"]}
+    note = {"learnt": learnt}
     if failure is None:
         return note
     return {**note, "failure": str(failure), "kind": type(failure).__name__}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import IdealDescent, OwnerState, OwnerTranscript, Question
 from colonnade.protocols.plans import TrainingSpec, options_of
 from colonnade.randomness import SystemRandomness, public_permutation
+from colonnade.report.record import AttackRecord, Attempt, SuccessRecord
 from colonnade.runtime.party import Group, Party, silent
 
 Array = NDArray[np.float64]
@@ -120,23 +120,6 @@ def _holdings(tables: Mapping[str, Table], plan: EncryptedPlan) -> dict[str, Own
 # Inner products of so few people are n(n + 1)/2 unknowns that so many epochs determine.
 _FEW, _MANY_EPOCHS, _FAST = 12, 12, 0.5
 _RECORDED = "our protocol, recorded"
-
-
-@dataclass(frozen=True)
-class Attempt:
-    attack: str
-    attacker: str
-    target: str
-    run: str
-    defence: str
-    success: attacks.Success | None = None
-    by_epoch: tuple[attacks.Success, ...] = ()
-    refused: str | None = None
-    note: str = ""
-
-    def to_data(self) -> dict[str, Any]:
-        success = None if self.success is None else self.success.to_data()
-        return {**vars(self), "success": success, "by_epoch": [each.to_data() for each in self.by_epoch]}
 
 
 def _options(spec: TrainingSpec) -> EncryptedOptions:
@@ -330,7 +313,17 @@ class Campaign:
         note: str = "",
     ) -> Attempt:
         who, to = attacker or self._attacker, target or plan.active
-        return Attempt(attack, who, to, run, plan.options.defence, success, by_epoch, refused, note)
+        return Attempt(
+            attack=attack,
+            attacker=who,
+            target=to,
+            run=run,
+            defence=plan.options.defence,
+            success=None if success is None else SuccessRecord.model_validate(success.to_data()),
+            by_epoch=[SuccessRecord.model_validate(each.to_data()) for each in by_epoch],
+            refused=refused,
+            note=note,
+        )
 
 
 def _rows(tables: Mapping[str, Table]) -> int:
@@ -339,11 +332,5 @@ def _rows(tables: Mapping[str, Table]) -> int:
 
 def attack_facts(
     findings: Iterable[Attempt], *, name: str, people: int, epsilon: float, delta: float
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "people": people,
-        "epsilon": epsilon,
-        "delta": delta,
-        "findings": [finding.to_data() for finding in findings],
-    }
+) -> AttackRecord:
+    return AttackRecord(name=name, people=people, epsilon=epsilon, delta=delta, findings=list(findings))

@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from functools import partial
 from typing import Any
 
@@ -34,7 +33,8 @@ from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.paper import LABEL
 from colonnade.protocols.plans import DEFAULT_GAMMA, Task, TrainingSpec, check_parties
-from colonnade.report.facts import Facts, guarantee_facts
+from colonnade.report.facts import guarantee_facts
+from colonnade.report.record import ComparisonRecord, ComparisonRow
 from colonnade.runtime.party import Group, silent
 from colonnade.runtime.run import reason_for_peers
 
@@ -152,37 +152,6 @@ _UNLIMITED = (1e9, 0.5)
 Advance = Callable[[str, int, int], None]
 Keep = Callable[[str, TrainedModel | MomentRelease], None]
 Tell = Callable[[str, ColonnadeError], None]
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """One method at one ε: a score for each seed that gave a model, and what it promised and cost.
-
-    `further` are AUC, or R² and RMSE, by seed. `trusted` marks what only a trusted place with all rows could do,
-    `split` a model whose weights stay with their parties. `failures` are, on private data, as peers may know them.
-    """
-
-    method: str
-    title: str
-    paper: bool
-    trusted: bool
-    split: bool
-    epsilon: float | None
-    scores: tuple[float, ...]
-    failures: tuple[str, ...]
-    guarantees: tuple[Guarantee, ...]
-    seconds: float | None
-    bytes_sent: float | None
-    notes: tuple[str, ...]
-    further: Mapping[str, tuple[float, ...]] = dataclass_field(default_factory=dict)
-
-    @property
-    def mean(self) -> float | None:
-        return statistics.fmean(self.scores) if self.scores else None
-
-    @property
-    def spread(self) -> float | None:
-        return statistics.stdev(self.scores) if len(self.scores) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -450,6 +419,8 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Compa
     seconds = [run.seconds for run in runs if run.seconds is not None]
     scored = [run.figures for run in runs if run.figures]
     main, *others = scored[0] if scored else [""]
+    scores = [figures[main] for figures in scored]
+    promised = next((run.guarantees for run in runs if run.guarantees), ())
     return ComparisonRow(
         method=entry.name,
         title=entry.title,
@@ -457,41 +428,24 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Compa
         trusted=any(item.assumption == TRUST for run in runs for item in run.guarantees),
         split=any(run.split for run in runs),
         epsilon=epsilon,
-        scores=tuple(figures[main] for figures in scored),
-        failures=tuple(run.failure for run in runs if run.failure is not None),
-        guarantees=next((run.guarantees for run in runs if run.guarantees), ()),
+        scores=scores,
+        failures=[run.failure for run in runs if run.failure is not None],
+        guarantees=[] if entry.paper else [guarantee_facts(item) for item in promised],
         seconds=statistics.fmean(seconds) if seconds else None,
-        bytes_sent=statistics.fmean(sent) if sent else None,
-        notes=tuple(dict.fromkeys(note for run in runs for note in run.notes)),
-        further={name: tuple(figures[name] for figures in scored if name in figures) for name in others},
+        notes=list(dict.fromkeys(note for run in runs for note in run.notes)),
+        further={name: [figures[name] for figures in scored if name in figures] for name in others},
+        mean=statistics.fmean(scores) if scores else None,
+        spread=statistics.stdev(scores) if len(scores) > 1 else None,
+        bytes=statistics.fmean(sent) if sent else None,
     )
 
 
-def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
-    return {
+def comparison_facts(comparison: Comparison, *, name: str) -> ComparisonRecord:
+    more: dict[str, Any] = {
         "name": name,
-        **vars(comparison),
         "metric": comparison.metric,
         "metric_note": METRIC_NOTES[comparison.task],
-        "larger_is_better": comparison.larger_is_better,
-        "epsilons": list(comparison.epsilons),
-        "constant": comparison.constant,
-        "constants": dict(comparison.constants),
-        "rows": [_row_facts(row) for row in comparison.rows],
-        "left_out": [{"method": method, "reason": reason} for method, reason in comparison.left_out],
     }
-
-
-def _row_facts(row: ComparisonRow) -> Facts:
-    same = {name: value for name, value in vars(row).items() if name != "bytes_sent"}
-    return {
-        **same,
-        "mean": row.mean,
-        "spread": row.spread,
-        "scores": list(row.scores),
-        "further": {name: list(values) for name, values in row.further.items()},
-        "failures": list(row.failures),
-        "guarantees": [] if row.paper else [guarantee_facts(item) for item in row.guarantees],
-        "bytes": row.bytes_sent,
-        "notes": list(row.notes),
-    }
+    more |= {"larger_is_better": comparison.larger_is_better, "constant": comparison.constant}
+    left_out = [{"method": method, "reason": reason} for method, reason in comparison.left_out]
+    return ComparisonRecord.model_validate(vars(comparison) | more | {"left_out": left_out})

@@ -12,6 +12,7 @@ from typing import Literal
 from markupsafe import escape
 
 from colonnade.errors import CannotWrite, InputError
+from colonnade.federation.files import write_whole
 
 Mark = Literal["circle", "square", "up", "diamond", "down", "plus", "cross", "star", "left", "right"]
 FRAME, NARROW = (430.0, 300.0), (330.0, 230.0)
@@ -57,6 +58,8 @@ class Style:
     hollow: bool = False
 
 
+# Okabe and Ito's colours, told apart by every eye.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
 # Greys that a printer keeps apart, by dashes and marks.
 _GREYS = (
     Style("#000000", (), "circle"),
@@ -152,7 +155,6 @@ class _Scale:
         return math.log10(value) if self._log else value
 
     def place(self, value: float) -> float | None:
-        """Where a value stands, or None."""
         if not math.isfinite(value) or (self._log and value <= 0):
             return None
         first, last = self._places
@@ -327,7 +329,6 @@ def _text(x: float, y: float, said: str, *, anchor: str = "middle", size: int = 
 
 
 def check_plot_path(path: Path) -> None:
-    """Refuse a name that does not end in .svg, and a folder that does not exist."""
     if path.suffix.lower() != ".svg":
         raise InputError(f"{path}: a plot is saved as SVG. Let the name end in .svg.")
     if not path.parent.is_dir():
@@ -335,14 +336,10 @@ def check_plot_path(path: Path) -> None:
 
 
 def draw(path: Path, lines: Sequence[Series], axes: Axes, *, title: str) -> None:
-    """Draw the lines into a file, replaced in one step."""
     if not lines:
         raise ValueError("a plot needs a line")
     check_plot_path(path)
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_bytes(svg(Chart(title, axes, tuple(lines))).encode())
-        partial.replace(path)
+        write_whole(path, svg(Chart(title, axes, tuple(lines))))
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise CannotWrite(f"{path} cannot be written ({error.strerror}). Name another file.") from None

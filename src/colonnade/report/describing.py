@@ -12,9 +12,11 @@ from colonnade.models.inputs import units
 from colonnade.models.release import MomentRelease
 from colonnade.models.tables.margins import description, is_levelled
 from colonnade.report.charts import Axes, Chart, Series, svg
-from colonnade.report.facts import Facts
 from colonnade.report.html import effect_picture, effect_scale, render
 from colonnade.report.plain import table_lines, wrapped
+from colonnade.report.record import PointRecord
+
+Facts = dict[str, Any]
 
 SHOWN_PAIRS = 12
 READ = (
@@ -45,7 +47,6 @@ def description_facts(release: MomentRelease, *, name: str) -> Facts:
 
 
 def description_text(facts: Facts, *, width: int | None = None) -> str:
-    """The facts as text: columns with their shares, then the pairs that have most to do with each other."""
     lines = [f"{facts['people']:.0f} ± {facts['people_noise']:.0f} people"]
     for one in facts["label"]:
         lines.append(f"  {one['level']}: {one['count']:.0f} ± {one['noise']:.0f}")
@@ -75,13 +76,13 @@ def description_page(facts: Facts) -> str:
     """The facts as one page: shares of every column as a picture, weight of evidence, and two-way tables."""
     evidence = {
         column["column"]: [
-            {"at": one["level"], "effect": one["weight"] or 0.0, "half_width": one["noise"]}
+            PointRecord(at=one["level"], effect=one["weight"] or 0.0, half_width=one["noise"])
             for one in column["weight_of_evidence"]
         ]
         for column in facts["columns"]
         if "weight_of_evidence" in column
     }
-    scale = effect_scale([{"points": points} for points in evidence.values()])
+    scale = effect_scale(evidence.values())
     columns, pairs = [], []
     for column in facts["columns"]:
         picture = Markup(svg(share_chart(column), narrow=True))
@@ -89,7 +90,8 @@ def description_page(facts: Facts) -> str:
         rows = [(name, *(cell.removeprefix("weight of evidence ") for cell in rest)) for name, *rest in cells]
         shown = {**column, "figures": _figures(column), "picture": picture, "rows": rows, "evidence": ""}
         if (points := evidence.get(column["column"])) is not None:
-            shown["evidence"] = effect_picture({**column, "points": points}, scale)
+            name, ordered = column["column"], column["ordered"]
+            shown["evidence"] = effect_picture(points, name, scale, ordered=ordered)
         columns.append(shown)
     for pair in facts["pairs"][:SHOWN_PAIRS]:
         counted = zip(pair["levels"][0], pair["counts"], pair["noise"], strict=True)
@@ -98,11 +100,10 @@ def description_page(facts: Facts) -> str:
             for level, counts, noises in counted
         ]
         pairs.append({**pair, "rows": rows})
-    return render("description.html", facts, columns=columns, pairs=pairs)
+    return render("description.html", facts, run=facts["run"], columns=columns, pairs=pairs)
 
 
 def share_chart(column: Mapping[str, Any]) -> Chart:
-    """The shares of a column's levels with their noise, level by level."""
     places = tuple(float(place) for place in range(1, len(column["levels"]) + 1))
     shares = tuple(level["share"] for level in column["levels"])
     spreads = tuple(level["noise"] for level in column["levels"])

@@ -1,4 +1,4 @@
-"""An evaluation as facts, as lines of text, and as pictures."""
+"""An evaluation as a record, as lines of text, and as pictures."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from colonnade.federation.files import plain
-from colonnade.report.charts import Axes, Chart, Series, Style, svg
-from colonnade.report.plain import Section
+from colonnade.report.charts import COLOURS, Axes, Chart, Series, Style, svg
+from colonnade.report.plain import Section, table_lines
+from colonnade.report.record import EvaluationRecord, FigureRecord
 
 if TYPE_CHECKING:
     # With all that training takes.
-    from colonnade.evaluation.estimates import Estimate
+    from colonnade.evaluation.estimates import Estimate, Figure
     from colonnade.evaluation.evaluate import Evaluation
 
-Facts = dict[str, Any]
+TITLE = "How good it is on people held out"
 PRIVATE = (
     "Measured on {people} people whom it was not trained on and whom nobody has looked at. ± is a standard deviation, "
     "of noise and of chance together."
@@ -29,93 +30,104 @@ NOISY = (
 )
 EXACT = "Measured exactly on {people} rows that may be looked at. ± is a standard deviation, of chance alone."
 _OWN, _DASHED = Style("#000000"), Style("#999999", (3, 3))
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
 _CHANCE = Series("chance", (0.0, 1.0), (0.0, 1.0), style=_DASHED)
 
 
-def evaluation_facts(evaluation: Evaluation) -> Facts:
+def evaluation_facts(evaluation: Evaluation) -> EvaluationRecord:
     """What may be read of an evaluation on private people, and what it was to each observer; by whom, if by one."""
-    run = evaluation.run
-    facts = {} if evaluation.estimate is None else estimate_facts(evaluation.estimate)
-    facts |= {
+    run, estimate = evaluation.run, evaluation.estimate
+    data = {} if estimate is None else estimate.to_data()
+    data |= {
         "run": run.name,
         "guarantees": [str(item) for item in run.plan.guarantees],
         "private": not run.reproducible,
     }
     if evaluation.receiver is not None:
-        facts |= {"receiver": evaluation.receiver, "deviation": run.plan.deviation}
-    return facts
+        data |= {"receiver": evaluation.receiver, "deviation": run.plan.deviation}
+    return EvaluationRecord.model_validate(plain(data))
 
 
-def estimate_facts(estimate: Estimate) -> Facts:
-    facts: Facts = plain(estimate.to_data())
-    return facts
+def estimate_facts(estimate: Estimate) -> EvaluationRecord:
+    return EvaluationRecord.model_validate(plain(estimate.to_data()))
 
 
-def figure_rows(facts: Facts) -> list[tuple[str, str, str]]:
+def _figure(record: FigureRecord) -> Figure:
+    from colonnade.evaluation.estimates import Figure
+
+    return Figure(**record.to_data())
+
+
+def figure_rows(record: EvaluationRecord) -> list[tuple[str, str, str]]:
     """Each figure, of several classes on average and then of each, beside that of always the same answer."""
-    from colonnade.evaluation.estimates import Figure, figure_text
+    from colonnade.evaluation.estimates import figure_text
 
-    named = dict(facts["figures"])
-    for one, own in facts.get("each", {}).items():
-        named |= {f"{one}: {name}": figure for name, figure in own["figures"].items()}
-    figures = [(name, Figure(**figure)) for name, figure in named.items()]
+    named = dict(record.figures)
+    for one, own in record.each.items():
+        named |= {f"{one}: {name}": figure for name, figure in own.figures.items()}
+    figures = [(name, _figure(figure)) for name, figure in named.items()]
     return [
         (name, str(figure), f"{float(figure_text(figure.baseline, figure.error)):g}")
         for name, figure in figures
     ]
 
 
-def baseline_text(facts: Facts) -> str:
-    return "always the mean" if "pairs" in facts else "the commonest class alone"
+def baseline_text(record: EvaluationRecord) -> str:
+    return "the commonest class alone" if record.pairs is None else "always the mean"
 
 
-def confusion_rows(facts: Facts) -> list[tuple[str, ...]]:
+def confusion_rows(record: EvaluationRecord) -> list[tuple[str, ...]]:
     """People by what they are and what is said of them, as far as noise lets one say; nothing of numbers."""
-    if "confusion" not in facts:
+    if not record.confusion:
         return []
     from colonnade.evaluation.estimates import figure_text
 
-    classes = facts["classes"]
+    classes = record.classes
     # Who is taken wrongly is all counts but one of a row, each of which noise moves by about this.
     wrong = len(classes) * (len(classes) - 1)
-    noise = max(1.0, facts["figures"]["accuracy"]["noise"] * facts["people"] / math.sqrt(wrong))
+    noise = max(1.0, record.figures["accuracy"].noise * record.people / math.sqrt(wrong))
     by = "by the largest score"
-    if "threshold" in facts:
+    if record.threshold is not None:
         # One that was asked for is as it was asked for, one by a rule as sure as the rule.
-        error = facts.get("threshold_error", 0.0)
-        by = f"above {figure_text(facts['threshold'], error) if error else format(facts['threshold'], '.3g')}"
+        error = record.threshold_error
+        by = f"above {figure_text(record.threshold, error) if error else format(record.threshold, '.3g')}"
     return [
         (by, *(f"said {name}" for name in classes)),
         *(
             (f"is {name}", *(figure_text(max(count, 0.0), noise) for count in row))
-            for name, row in zip(classes, facts["confusion"], strict=True)
+            for name, row in zip(classes, record.confusion, strict=True)
         ),
     ]
 
 
-def evaluation_note(facts: Facts) -> str:
-    note = NOISY if "receiver" in facts else EXACT if facts["exact"] else PRIVATE
-    return note.format(**facts)
+def evaluation_note(record: EvaluationRecord) -> str:
+    note = NOISY if record.receiver is not None else EXACT if record.exact else PRIVATE
+    return note.format(people=record.people, receiver=record.receiver, deviation=record.deviation)
 
 
-def evaluation_pictures(facts: Facts) -> list[Markup]:
+def evaluation_lines(record: EvaluationRecord, width: int | None = None) -> list[str]:
+    """Figures of an evaluation beside what the commonest class alone would have, and who was taken for what."""
+    section, confused = evaluation_section(record, drawn=False), confusion_rows(record)
+    lines = [] if section is None else table_lines(section.table, width)
+    return [*lines, "", *table_lines(confused, width)] if confused else lines
+
+
+def evaluation_pictures(record: EvaluationRecord) -> list[Markup]:
     """ROC, precision and recall, calibration and lift, as drawings; of numbers, predicted against true."""
-    if "pairs" in facts:
-        return [_numbers_picture(facts)] if facts["pairs"] else []
+    if record.pairs is not None:
+        return [_numbers_picture(record, record.pairs)] if record.pairs else []
     roc = Axes("false alarms among the rest", "found")
     precision = Axes("recall", "precision")
-    if "each" in facts:
+    if record.each:
         both = (("ROC", "roc", roc, (_CHANCE,)), ("Precision and recall", "precision-recall", precision, ()))
-        styles = [Style(_COLOURS[place % len(_COLOURS)]) for place in range(len(facts["each"]))]
+        styles = [Style(COLOURS[place % len(COLOURS)]) for place in range(len(record.each))]
         pictures = []
         for title, key, axes, more in both:
-            classes = zip(facts["each"].items(), styles, strict=True)
-            lines = [_line(name, one["curves"][key], style) for (name, one), style in classes]
+            classes = zip(record.each.items(), styles, strict=True)
+            lines = [_line(name, one.curves[key], style) for (name, one), style in classes]
             pictures.append(Markup(svg(Chart(title, axes, (*lines, *more)))))
         return pictures
-    curves, share = facts["curves"], facts["counts"][1] / sum(facts["counts"])
-    said = [(item["said"], item["so"]) for item in facts["calibration"]]
+    curves, share = record.curves, record.counts[1] / sum(record.counts)
+    said = [(item["said"], item["so"]) for item in record.calibration]
     often = Series("chance", (0.0, 1.0), (share, share), style=_DASHED)
     perfect = Series("as it should be", (0.0, 1.0), (0.0, 1.0), style=_DASHED)
     lift = Axes("share of people, highest scores first", "found")
@@ -131,39 +143,30 @@ def evaluation_pictures(facts: Facts) -> list[Markup]:
     ]
 
 
-def evaluation_section(found: Facts | None, *, drawn: bool = True) -> Section | None:
+def evaluation_section(record: EvaluationRecord | None, *, drawn: bool = True) -> Section | None:
     """How good a model is on people it was not trained on: figures, notes, pictures; None where nobody knows."""
-    if not found:
+    if record is None:
         return None
     return Section(
-        "How good it is on people held out",
-        [("figure", "this model", baseline_text(found)), *figure_rows(found)],
-        (evaluation_note(found), *found.get("guarantees", ())),
-        evaluation_pictures(found) if drawn else (),
+        TITLE,
+        [("figure", "this model", baseline_text(record)), *figure_rows(record)],
+        (evaluation_note(record), *record.guarantees),
+        evaluation_pictures(record) if drawn else (),
     )
 
 
-def _line(name: str, pairs: Sequence[Sequence[float]], style: Style) -> Series:
+def _line(name: str, pairs: Sequence[Sequence[Any]], style: Style) -> Series:
     return Series(name, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), style=style)
 
 
-def _numbers_picture(facts: Facts) -> Markup:
-    values = [value for pair in facts["pairs"] for value in pair]
+def _numbers_picture(record: EvaluationRecord, pairs: list[list[float]]) -> Markup:
+    values = [value for pair in pairs for value in pair]
     ends = (min(values), max(values))
-    lines = (
-        _line("this model", facts["pairs"], _OWN),
-        Series("as it should be", ends, ends, style=_DASHED),
-    )
-    axes = Axes(f"predicted {facts['label']}", f"mean of the true {facts['label']}", from_zero=False)
+    lines = (_line("this model", pairs, _OWN), Series("as it should be", ends, ends, style=_DASHED))
+    axes = Axes(f"predicted {record.label}", f"mean of the true {record.label}", from_zero=False)
     return Markup(svg(Chart("Predicted against true", axes, lines)))
 
 
-def score_text(facts: Facts) -> str | None:
-    """The score of a run in a word: its AUC, or R², or RMSE, where it was evaluated; None where it was not."""
-    from colonnade.evaluation.estimates import Figure
-
-    found = facts.get("evaluated")
-    figures = found.get("figures", {}) if isinstance(found, dict) else {}
-    return next(
-        (f"{name} {Figure(**figures[name])}" for name in ("AUC", "R²", "RMSE") if name in figures), None
-    )
+def score_text(record: EvaluationRecord) -> str | None:
+    names = (name for name in ("AUC", "R²", "RMSE") if name in record.figures)
+    return next((f"{name} {_figure(record.figures[name])}" for name in names), None)

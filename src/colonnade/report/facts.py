@@ -1,10 +1,10 @@
-"""What a run learnt, what each observer could learn, and what it cost: plain data for text, JSON and the page."""
+"""What a run learnt, what each observer could learn, and what it cost: the record for text, JSON and the page."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from colonnade.runtime.party import Group
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation, Run, Site
-
-
-Facts = dict[str, Any]
 
 NOT_PRIVATE = (
     "No privacy: the noise of this run came from a seed, so whoever has the seed can take it out again."
@@ -41,7 +38,7 @@ def run_facts(
     model_facts: Mapping[str, Any],
     measured: Mapping[str, float] | None = None,
     notes: tuple[str, ...] = (),
-) -> Facts:
+) -> records.RunRecord:
     """Everything worth reading about one run: budgets and bytes of those who are here, all in one process.
 
     `measured` are figures on data declared public, or None; `notes` are what its reader should know besides.
@@ -51,87 +48,87 @@ def run_facts(
 
     release, plan, group = run.release, run.plan, run.plan.group
     described = plan.to_data()
-    here = [owner for owner in group.owners if owner in federation.ledgers]
-    record: records.RunRecord = {
-        "name": name,
-        "version": __version__,
-        "versions": {"colonnade": __version__, "python": platform.python_version(), "numpy": np.__version__},
-        "task": described["spec"]["task"],
-        "method": described["protocol"],
-        "run": run.name,
-        "plan": {"hash": plan.hash, **described},
-        "rows": plan.rows,
-        "parties": [_party(owner, group, described["schemas"][owner]) for owner in group.owners],
-        "server": {"name": group.server, "keeps_shares": group.server_keeps},
-        "private": not run.reproducible,
-        "warning": NOT_PRIVATE if run.reproducible else None,
-        "notes": list(notes),
-        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
-        "noise": None
-        if release is None
-        else {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
-        "collusion": collusion_text(group, checked=described.get("verify", "none") != "none")
-        if "computing_parties" in described
-        else NO_SHARES,
-        "learnt": cast(records.LearntRecord, dict(model_facts)),
-        "spectrum": None if release is None else cast(records.SpectrumRecord, spectrum_facts(release)),
-        "measured": None if measured is None else dict(measured),
-        "measured_on": None if measured is None else plan.rows,
-        "traffic": traffic_facts(run),
-        "ledgers": {
-            owner: totals_facts(federation.ledgers[owner], federation.datasets[owner]) for owner in here
-        },
-        "before": {
-            owner: before_facts(federation.ledgers[owner], federation.datasets[owner], run.name)
-            for owner in here
-        },
+    here = {
+        owner: (federation.ledgers[owner], federation.datasets[owner])
+        for owner in group.owners
+        if owner in federation.ledgers
     }
-    return dict(record)
+    collusion, noise = NO_SHARES, None
+    if "computing_parties" in described:
+        collusion = collusion_text(group, checked=described.get("verify", "none") != "none")
+    if release is not None:
+        noise = records.NoiseRecord(standard_deviation=release.noise, mu=str(release.mu), gamma=release.gamma)
+    return records.RunRecord(
+        name=name,
+        version=__version__,
+        versions={"colonnade": __version__, "python": platform.python_version(), "numpy": np.__version__},
+        task=described["spec"]["task"],
+        method=described["protocol"],
+        run=run.name,
+        plan={"hash": plan.hash, **described},
+        rows=plan.rows,
+        parties=[_party(owner, group, described["schemas"][owner]) for owner in group.owners],
+        server=records.PartyRecord(name=group.server, keeps_shares=group.server_keeps),
+        private=not run.reproducible,
+        warning=NOT_PRIVATE if run.reproducible else None,
+        notes=list(notes),
+        guarantees=[guarantee_facts(item) for item in plan.guarantees],
+        noise=noise,
+        collusion=collusion,
+        learnt=records.LearntRecord.model_validate(model_facts),
+        spectrum=None if release is None else records.SpectrumRecord.model_validate(spectrum_facts(release)),
+        measured=None if measured is None else dict(measured),
+        measured_on=None if measured is None else plan.rows,
+        traffic=traffic_facts(run),
+        ledgers={owner: totals_facts(*books) for owner, books in here.items()},
+        before={owner: before_facts(*books, run.name) for owner, books in here.items()},
+    )
 
 
-def _party(owner: str, group: Group, schema: Facts) -> records.PartyRecord:
+def _party(owner: str, group: Group, schema: dict[str, Any]) -> records.PartyRecord:
     from colonnade.data.schema import PublicSchema
 
-    party: records.PartyRecord = {
-        "name": owner,
-        "columns": [column.name for column in PublicSchema.from_data(schema).columns],
-        "holds_label": owner == group.active,
-        "keeps_shares": owner in group.computing_parties,
-    }
-    if "labels" in schema:
-        party["labels"] = len(schema["labels"])
-    return party
+    labels = {"labels": len(schema["labels"])} if "labels" in schema else {}
+    return records.PartyRecord(
+        name=owner,
+        columns=[column.name for column in PublicSchema.from_data(schema).columns],
+        holds_label=owner == group.active,
+        keeps_shares=owner in group.computing_parties,
+        **labels,
+    )
 
 
 def guarantee_facts(item: Guarantee) -> records.GuaranteeRecord:
-    return {
-        "observer": item.observer.name,
-        "unit": item.unit.name,
-        "epsilon": item.epsilon,
-        "delta": item.delta,
-        "assumption": item.assumption,
-        "method": item.method,
-        "sentence": str(item),
-    }
+    return records.GuaranteeRecord(
+        observer=item.observer.name,
+        unit=item.unit.name,
+        epsilon=item.epsilon,
+        delta=item.delta,
+        assumption=item.assumption,
+        method=item.method,
+        sentence=str(item),
+    )
 
 
 def traffic_facts(run: Run[Any]) -> records.TrafficRecord:
-    """Bytes and rounds of what everybody may read of, by sender, receiver and step."""
     outcome = run.outcome.shared
-    flows: list[records.FlowRecord] = [
-        {"from": sender, "to": to, "step": step, "bytes": size}
-        for sender, traffic in outcome.traffic.items()
-        for (to, step), size in traffic.sent.items()
-    ]
     rounds: dict[str, int] = {}
     for traffic in outcome.traffic.values():
         for step, count in traffic.rounds_by_step.items():
             rounds[step] = max(count, rounds.get(step, 0))
-    steps: list[records.StepRecord] = [
-        {"step": step, "bytes": size, "rounds": rounds.get(step, 0)}
-        for step, size in outcome.bytes_by_step.items()
-    ]
-    return {"bytes": outcome.bytes_sent, "rounds": outcome.rounds, "steps": steps, "flows": flows}
+    return records.TrafficRecord(
+        bytes=outcome.bytes_sent,
+        rounds=outcome.rounds,
+        steps=[
+            records.StepRecord(step=step, bytes=size, rounds=rounds.get(step, 0))
+            for step, size in outcome.bytes_by_step.items()
+        ],
+        flows=[
+            records.FlowRecord(sender=sender, to=to, step=step, bytes=size)
+            for sender, traffic in outcome.traffic.items()
+            for (to, step), size in traffic.sent.items()
+        ],
+    )
 
 
 def collusion_text(group: Group, *, checked: bool) -> str:
@@ -147,55 +144,56 @@ def collusion_text(group: Group, *, checked: bool) -> str:
     )
 
 
-def totals_facts(ledger: Ledger, dataset: str) -> records.TotalsRecord:
+def totals_facts(ledger: Ledger, dataset: str) -> records.LedgerRecord:
     """What others may read of a ledger: the accounts of one data set. Entries and head also speak of others."""
     whole = ledger_facts(ledger)
-    return {
-        "party": whole["party"],
-        "totals": [total for total in whole["totals"] if total["dataset"] == dataset],
-        "exact": [item for item in whole["exact"] if item["dataset"] == dataset],
-    }
+    return records.LedgerRecord(
+        party=whole.party,
+        totals=[total for total in whole.totals if total.dataset == dataset],
+        exact=[item for item in whole.exact if item.dataset == dataset],
+    )
 
 
-def ledger_facts(ledger: Ledger) -> Facts:
+def ledger_facts(ledger: Ledger) -> records.LedgerRecord:
     """Totals and history of one ledger, all data sets included: for the party that keeps it."""
     return entries_facts(ledger.entries())[0]
 
 
-def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
+def entries_facts(entries: Sequence[Entry]) -> tuple[records.LedgerRecord, LedgerState]:
     """Totals and history of a ledger's entries, whose chain was checked, and the state that they make."""
     state = LedgerState("the ledger")
     for entry in entries:
         state.read(entry)
-    facts = {
-        "party": state.party,
-        "head": entries[-1].hash,
-        "totals": [
-            {
-                "dataset": total.dataset,
-                "unit": total.unit,
-                "observer": total.observer,
-                "epsilon": total.epsilon,
-                "delta": total.delta,
-                "budget": total.budget_epsilon,
-                "left": total.left,
-                "entries": total.entries,
-                "private": not total.reproducible,
+    record = records.LedgerRecord(
+        party=state.party,
+        head=entries[-1].hash,
+        totals=[
+            records.TotalRecord(
+                dataset=total.dataset,
+                unit=total.unit,
+                observer=total.observer,
+                epsilon=total.epsilon,
+                delta=total.delta,
+                budget=total.budget_epsilon,
+                left=total.left,
+                entries=total.entries,
+                private=not total.reproducible,
                 **({"otherwise": total.otherwise} if total.otherwise else {}),
-            }
+            )
             for total in state.totals()
         ],
-        "exact": [
-            {"dataset": dataset, "receiver": receiver, "people": people}
+        exact=[
+            records.ExactRecord(dataset=dataset, receiver=receiver, people=people)
             for (dataset, receiver), people in sorted(state.exact.items())
         ],
-        "entries": [
-            {"number": entry.seq, "time": entry.time, "kind": entry.kind}
-            | {"what": entry_text(entry), "hash": entry.hash}
+        entries=[
+            records.EntryRecord(
+                number=entry.seq, time=entry.time, kind=entry.kind, what=entry_text(entry), hash=entry.hash
+            )
             for entry in entries
         ],
-    }
-    return facts, state
+    )
+    return record, state
 
 
 def before_facts(ledger: Ledger, dataset: str, run: str) -> list[records.BeforeRecord]:
@@ -208,13 +206,13 @@ def before_facts(ledger: Ledger, dataset: str, run: str) -> list[records.BeforeR
         if entry.kind == "charge" and entry.body["release"]["run"] == run:
             break
         state.read(entry)
-    before: list[records.BeforeRecord] = []
+    before = []
     for total in ledger.totals():
-        if total.dataset != dataset:
-            continue
-        account = Account(total.dataset, total.unit, total.observer)
-        epsilon = state.lost(account, total.delta).epsilon(total.delta)
-        before.append({"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)})
+        if total.dataset == dataset:
+            account = Account(total.dataset, total.unit, total.observer)
+            epsilon = state.lost(account, total.delta).epsilon(total.delta)
+            remains = left(total.budget_epsilon, epsilon)
+            before.append(records.BeforeRecord(epsilon_before=epsilon, left_before=remains))
     return before
 
 
@@ -223,7 +221,6 @@ _SUBMITTED = {"proposal": "proposed", "confirmation": "confirmed"}
 
 
 def entry_text(entry: Entry) -> str:
-    """What one entry of a ledger says, in words."""
     body = entry.body
     match entry.kind:
         case "opened":

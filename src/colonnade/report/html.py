@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,12 +18,11 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from colonnade.privacy.guarantee import delta_text
-from colonnade.privacy.observers import about_text, observer_text, observers_text, unit_text
+from colonnade.privacy.observers import observer_text, observers_text, unit_text
+from colonnade.report import plain
 from colonnade.report import text as words
 from colonnade.report.evaluation import evaluation_section
-from colonnade.report.facts import Facts
-from colonnade.report.lab import audit_section
-from colonnade.report.plain import Section, budget_text, left_text, merged, signed_text, size_text, spent_text
+from colonnade.report.record import LearntRecord, PointRecord, RunRecord, SpectrumRecord
 
 
 @dataclass(frozen=True)
@@ -51,18 +50,16 @@ SHOWN_EIGENVALUES = 120
 SHOWN_FLOWS = 5
 
 
-def effect_scale(columns: Iterable[Mapping[str, Any]]) -> float:
-    """The largest size that the pictures of these columns have room for."""
-    points = [point for column in columns for point in column["points"]]
-    largest = max((abs(point["effect"]) for point in points), default=0.0)
-    extent = max((abs(point["effect"]) + (point["half_width"] or 0.0) for point in points), default=0.0)
+def effect_scale(columns: Iterable[Sequence[PointRecord]]) -> float:
+    points = [point for column in columns for point in column]
+    largest = max((abs(point.effect) for point in points), default=0.0)
+    extent = max((abs(point.effect) + (point.half_width or 0.0) for point in points), default=0.0)
     return min(extent, EXTENT * largest) or 1.0
 
 
-def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
+def effect_picture(points: Sequence[PointRecord], column: str, scale: float, *, ordered: bool) -> Markup:
     """What one column adds to the score over its range, or at its levels, with the interval around it."""
     width, height = 220.0, 56.0
-    points = column["points"]
     step = (width - 12.0) / max(len(points) - 1, 1)
 
     def x(place: int) -> float:
@@ -73,12 +70,12 @@ def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
 
     drawn = [f'<line class="axis" x1="0" x2="{width:g}" y1="{height / 2:g}" y2="{height / 2:g}"/>']
     spans = [
-        (x(i), y(point["effect"] - point["half_width"]), y(point["effect"] + point["half_width"]))
+        (x(i), y(point.effect - point.half_width), y(point.effect + point.half_width))
         for i, point in enumerate(points)
-        if point["half_width"] is not None
+        if point.half_width is not None
     ]
-    dots = [(x(i), y(point["effect"])) for i, point in enumerate(points)]
-    if column["ordered"]:
+    dots = [(x(i), y(point.effect)) for i, point in enumerate(points)]
+    if ordered:
         if len(spans) == len(points):
             edge = [(at, top) for at, _, top in spans] + [(at, low) for at, low, _ in reversed(spans)]
             drawn.append(f'<polygon class="band" points="{_path(edge)}"/>')
@@ -90,31 +87,31 @@ def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
         ]
         drawn += [f'<circle class="dot" cx="{at:.1f}" cy="{up:.1f}" r="3"/>' for at, up in dots]
     values = "; ".join(
-        f"{signed_text(point['effect'], point['half_width'])} at {point['at']}" for point in points
+        f"{plain.signed_text(point.effect, point.half_width)} at {point.at}" for point in points
     )
-    return _svg(width, height, drawn, f"effect of {column['column']}", values=values)
+    return _svg(width, height, drawn, f"effect of {column}", values=values)
 
 
-def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
+def eigenvalue_picture(spectrum: SpectrumRecord) -> Markup:
     """Eigenvalues from the largest down, linear within the noise's edge and logarithmic beyond it, on both sides."""
-    values = list(spectrum["eigenvalues"][:SHOWN_EIGENVALUES])
+    values = list(spectrum.eigenvalues[:SHOWN_EIGENVALUES])
     if not values:
         return Markup("")
     width, height, left, right = 400.0, 190.0, 8.0, 8.0
-    unit = spectrum["edge"] or max(abs(value) for value in values) or 1.0
+    unit = spectrum.edge or max(abs(value) for value in values) or 1.0
 
     def bent(value: float) -> float:
         return math.asinh(2.0 * value / unit)
 
     top = max(bent(max(values)), bent(unit)) * 1.06
-    bottom = min(bent(min(values)), bent(-unit) if spectrum["edge"] else 0.0) * 1.06
+    bottom = min(bent(min(values)), bent(-unit) if spectrum.edge else 0.0) * 1.06
 
     def y(value: float) -> float:
         return height - 8 - (bent(value) - bottom) / ((top - bottom) or 1.0) * (height - 16)
 
     room = width - left - right
     bar = min(room / len(values), 26.0)
-    edge, zero = spectrum["edge"], y(0.0)
+    edge, zero = spectrum.edge, y(0.0)
     drawn = [f'<line class="axis" x1="0" x2="{width:g}" y1="{zero:.1f}" y2="{zero:.1f}"/>']
     if edge:
         zone = f'y="{y(edge):.1f}" height="{y(-edge) - y(edge):.1f}"'
@@ -153,7 +150,7 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
     drawn, labels = [], []
     for sender, to, size in flows:
         thick = 1.0 + 5.0 * math.log1p(size) / math.log1p(most) if size * 50 >= most else 1.0
-        line, label = _arrow(spots[sender], spots[to], thick, size_text(size))
+        line, label = _arrow(spots[sender], spots[to], thick, plain.size_text(size))
         drawn.append(line)
         labels.append(label)
     nodes = [
@@ -162,7 +159,7 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
         for name, (x, y) in spots.items()
         for shown in (name if len(name) <= 10 else f"{name[:9]}…",)
     ]
-    said = "; ".join(f"{sender} to {to} {size_text(size)}" for sender, to, size in flows)
+    said = "; ".join(f"{sender} to {to} {plain.size_text(size)}" for sender, to, size in flows)
     sentence = labels if len(names) <= SHOWN_FLOWS - 1 else []
     title = "bytes sent between the parties"
     return _svg(width, height, [*drawn, *sentence, *nodes], title, "wide", values=said)
@@ -205,10 +202,10 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def meter_picture(total: Mapping[str, Any]) -> Markup:
+def meter_picture(account: plain.Account) -> Markup:
     """How much of a budget was spent before a run, thin, and by it, full."""
-    budget, spent = total["budget"], total["epsilon"]
-    before = total.get("epsilon_before") or 0.0
+    budget, spent, known = account.total.budget, account.total.epsilon, account.before
+    before = 0.0 if known is None else known.epsilon_before or 0.0
 
     def share(value: float | None) -> float:
         if budget is None or math.isinf(budget):
@@ -216,10 +213,10 @@ def meter_picture(total: Mapping[str, Any]) -> Markup:
         return 100.0 if value is None or not value < budget else 100.0 * value / budget
 
     start, end = min(share(before), share(spent)), share(spent)
-    earlier = f", {spent_text(before) if before else '0'} before" if "epsilon_before" in total else ""
+    earlier = "" if known is None else f", {plain.spent_text(before) if before else '0'} before"
     return Markup(
         f'<svg class="meter" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
-        f'aria-label="ε {spent_text(spent)} of {budget_text(budget)}{earlier}">'
+        f'aria-label="ε {plain.spent_text(spent)} of {plain.budget_text(budget)}{earlier}">'
         '<rect class="all" y="4.5" width="100" height="1"/>'
         f'<rect class="before" y="3" width="{start:.1f}" height="4"/>'
         f'<rect class="spent" x="{start:.1f}" width="{end - start:.1f}" height="10"/></svg>'
@@ -251,48 +248,43 @@ SHOWN_ROWS = 12
 SHOWN_EFFECTS = 12
 
 
-def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
-    """The page of a run, from its facts alone; `alongside` is what other commands found on the same data."""
-    sent, spectrum = flows(facts), facts.get("spectrum")
-    plan = {key: value for key, value in facts["plan"].items() if key != "hash"}
-    owners = [party["name"] for party in facts["parties"]]
+def run_page(
+    record: RunRecord, alongside: Sequence[plain.Section] = (), *, audit: plain.Section | None = None
+) -> str:
+    """The page of a run, from its record; beside it what an audit and other commands found on the same data."""
+    sent = flows(record)
+    plan = {key: value for key, value in record.plan.items() if key != "hash"}
     return render(
         "run.html",
-        facts,
-        verdict=words.verdict(facts),
-        guarantees=[
-            {**item, "about": about_text(item["observer"], item["unit"], owners)}
-            for item in facts["guarantees"]
-        ],
-        brought=[(party["name"], words.brought_text(party)) for party in facts["parties"]],
-        effects=effects(facts["learnt"]),
-        charts=charts(facts["learnt"]),
+        record,
+        run=record.run,
+        verdict=words.verdict(record),
+        brought=[(party.name, words.brought_text(party)) for party in record.parties],
+        charts=charts(record.learnt),
         shown=SHOWN_COEFFICIENTS,
-        flow_rows=[(sender, to, size_text(size)) for sender, to, size in sent],
-        step_rows=[
-            (step["step"], step["rounds"], size_text(step["bytes"]))
-            for step in facts["traffic"].get("steps", ())
+        shown_effects=SHOWN_EFFECTS,
+        effects=record.learnt.by_column[:SHOWN_ROWS],
+        flow_rows=[(sender, to, plain.size_text(size)) for sender, to, size in sent],
+        step_rows=[(step.step, step.rounds, plain.size_text(step.bytes)) for step in record.traffic.steps],
+        forecast=words.forecast_section(record),
+        ledgers=[
+            (ledger, plain.merged(ledger.totals, record.before.get(party, ())))
+            for party, ledger in record.ledgers.items()
         ],
-        forecast=words.forecast_rows(facts),
-        ledgers=ledgers(facts),
-        audit=audit_section(facts.get("audit")),
+        audit=audit,
         alongside=alongside,
-        spectrum=spectrum,
-        eigenvalues=eigenvalue_picture(spectrum) if spectrum else "",
-        eigenvalues_text=", ".join(f"{value:.3g}" for value in spectrum["eigenvalues"]) if spectrum else "",
         flow_picture=flow_picture(sent),
         plan_text=json.dumps(plan, ensure_ascii=False, indent=1, sort_keys=True),
-        none_stands_out=words.NONE_STANDS_OUT if words.none_stands_out(facts["learnt"]) else "",
+        none_stands_out=words.NONE_STANDS_OUT if record.learnt.none_stands_out else "",
         would_hold=words.WOULD_HOLD,
-        evaluated=evaluation_section(facts.get("evaluated")),
-        labels=words.label_rows(facts),
+        evaluated=evaluation_section(record.evaluated),
+        labels=words.labels_section(record),
     )
 
 
-def render(template: str, facts: Facts, **values: Any) -> str:
+def render(template: str, facts: Any, *, run: str = "", **values: Any) -> str:
     """A page of a template, in the one style; on paper it carries the name of its run, if it has one."""
-    style = page_style(str(facts.get("run", "")))
-    return environment().get_template(template).render(facts=facts, style=style, **values)
+    return environment().get_template(template).render(facts=facts, style=page_style(run), **values)
 
 
 @cache
@@ -307,52 +299,32 @@ def environment(*packages: str) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "epsilon": spent_text,
+        "epsilon": plain.spent_text,
         "delta": delta_text,
-        "left": left_text,
-        "budget": budget_text,
-        "size": size_text,
-        "signed": signed_text,
+        "left": plain.left_text,
+        "budget": plain.budget_text,
+        "size": plain.size_text,
+        "signed": plain.signed_text,
         "declared": words.declared_text,
         "observer": observer_text,
         "observers": observers_text,
         "unit": unit_text,
         "meter": meter_picture,
         "bar": bar_picture,
+        "effect": effect_picture,
+        "eigenvalues": eigenvalue_picture,
         "people": lambda count: f"{count:,}".replace(",", " "),
     }
-    made.globals["exact_text"] = words.exact_text
+    made.globals |= {"exact_text": words.exact_text, "effect_scale": effect_scale}
     return made
 
 
-def effects(model_facts: Facts) -> list[dict[str, Any]]:
-    """For each row of coefficients, its strongest columns with a picture and their two ends in words."""
-    made = []
-    for row in model_facts.get("by_column", [])[:SHOWN_ROWS]:
-        columns = row["columns"]
-        scale = effect_scale(columns)
-        shown = [
-            {
-                **column,
-                "picture": effect_picture(column, scale),
-                "least": min(column["points"], key=lambda point: point["effect"]),
-                "most": max(column["points"], key=lambda point: point["effect"]),
-                "stands_out": words.clear(column),
-            }
-            for column in columns[:SHOWN_EFFECTS]
-        ]
-        made.append({"row": row["row"], "columns": shown, "more": len(columns) - len(shown)})
-    return made
-
-
-def charts(model_facts: Facts) -> list[dict[str, Any]]:
+def charts(learnt: LearntRecord, shown: int = SHOWN_COEFFICIENTS) -> list[dict[str, Any]]:
     """For each row of coefficients, the largest of them as signed shares of the largest."""
-    if not model_facts:
-        return []
     made = []
-    for name, row in list(zip(model_facts["rows"], model_facts["coefficients"], strict=True))[:SHOWN_ROWS]:
-        triples = zip(model_facts["features"], model_facts["owners"], row, strict=True)
-        largest = sorted(triples, key=lambda triple: -abs(triple[2]))[:SHOWN_COEFFICIENTS]
+    for name, row in list(zip(learnt.rows, learnt.coefficients, strict=True))[:SHOWN_ROWS]:
+        triples = zip(learnt.features, learnt.owners, row, strict=True)
+        largest = sorted(triples, key=lambda triple: -abs(triple[2]))[:shown]
         scale = max((abs(value) for _, _, value in largest), default=0.0) or 1.0
         bars = [
             {"name": feature, "owner": owner, "value": value, "share": 50 * value / scale}
@@ -362,22 +334,8 @@ def charts(model_facts: Facts) -> list[dict[str, Any]]:
     return made
 
 
-def ledgers(facts: Facts) -> list[Facts]:
-    """Every ledger, equal accounts as one, with what they were before the run where that is known."""
-    made = []
-    for party, ledger in facts["ledgers"].items():
-        before = facts.get("before", {}).get(party, [])
-        if len(before) != len(ledger["totals"]):
-            before = [{}] * len(ledger["totals"])
-        totals = [{**total, **earlier} for total, earlier in zip(ledger["totals"], before, strict=True)]
-        datasets = list(dict.fromkeys(total["dataset"] for total in totals))
-        made.append({**ledger, "totals": merged(totals), "datasets": datasets})
-    return made
-
-
-def flows(facts: Facts) -> list[tuple[str, str, int]]:
-    """Who sent how much to whom, largest first."""
+def flows(record: RunRecord) -> list[tuple[str, str, int]]:
     totals: Counter[tuple[str, str]] = Counter()
-    for flow in facts["traffic"]["flows"]:
-        totals[flow["from"], flow["to"]] += flow["bytes"]
+    for flow in record.traffic.flows:
+        totals[flow.sender, flow.to] += flow.bytes
     return [(*ends, size) for ends, size in sorted(totals.items(), key=lambda item: -item[1])]

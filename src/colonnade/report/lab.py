@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,57 +11,57 @@ from markupsafe import Markup, escape
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.privacy.observers import observer_text
 from colonnade.report.charts import Axes, Series, draw
-from colonnade.report.facts import Facts
-from colonnade.report.plain import lines_text, table_lines, wrapped
+from colonnade.report.plain import Section, lines_text, table_lines, wrapped
+from colonnade.report.record import AttackRecord, Attempt, AuditRecord, FindingRecord
 
 DEFENCES = {"none": "without a defence", "sound": "with noise before encryption"}
 
 
-def attack_text(facts: Facts, *, width: int | None = None) -> str:
+def attack_text(record: AttackRecord, *, width: int | None = None) -> str:
     """One line an attack, undefended first, with what chance would give and a 95 % interval."""
-    lines = [f"{facts['name']}: attacks on {facts['people']} people's records, declared public"]
+    lines = [f"{record.name}: attacks on {record.people} people's records, declared public"]
     for defence, title in DEFENCES.items():
-        findings = [finding for finding in facts["findings"] if finding["defence"] == defence]
+        findings = [finding for finding in record.findings if finding.defence == defence]
         if not findings:
             continue
-        promise = f" (ε = {facts['epsilon']:g}, δ = {facts['delta']:g})" if defence == "sound" else ""
+        promise = f" (ε = {record.epsilon:g}, δ = {record.delta:g})" if defence == "sound" else ""
         lines += ["", f"The encrypted gradient {title}{promise}"]
-        rows = [(finding["attack"], success_text(finding)) for finding in findings]
+        rows = [(finding.attack, success_text(finding)) for finding in findings]
         lines += table_lines(rows, width, heads=False)
         notes = {
-            f"{finding['attack']} ({finding['run']}): {finding['note']}"
+            f"{finding.attack} ({finding.run}): {finding.note}"
             for finding in findings
-            if finding["note"] and finding["success"] is not None
+            if finding.note and finding.success is not None
         }
         lines += wrapped(sorted(notes), width, bullet="- ")
     return lines_text(lines)
 
 
-def success_text(finding: dict[str, Any]) -> str:
-    if finding["success"] is None:
-        return f"refused: {finding['refused']}" if finding["refused"] else str(finding["note"])
-    success = finding["success"]
-    interval = f"{success['low']:.3f} to {success['high']:.3f}"
-    who = f"{finding['attacker']} about {finding['target']}, {finding['run']}"
-    return f"{success['rate']:.3f} right ({interval}; by chance {success['chance']:.3f}), {who}"
+def success_text(finding: Attempt) -> str:
+    if finding.success is None:
+        return f"refused: {finding.refused}" if finding.refused else str(finding.note)
+    success = finding.success
+    interval = f"{success.low:.3f} to {success.high:.3f}"
+    who = f"{finding.attacker} about {finding.target}, {finding.run}"
+    return f"{success.rate:.3f} right ({interval}; by chance {success.chance:.3f}), {who}"
 
 
-def draw_attacks(path: Path, facts: Facts) -> bool:
+def draw_attacks(path: Path, record: AttackRecord) -> bool:
     """Success over the epochs of every attack that has them, and chance; False if none has."""
     drawn: list[tuple[str, list[float]]] = []
     chances: list[float] = []
-    for finding in facts["findings"]:
-        if epochs := finding["by_epoch"]:
-            defended = f"ε = {facts['epsilon']:g}" if finding["defence"] == "sound" else "no defence"
-            label = f"{defended}: {finding['attack']} ({finding['run']})"
-            drawn.append((label, [item["rate"] for item in epochs]))
-            if len(epochs) > len(chances) and finding["defence"] == "sound":
-                chances = [item["chance"] for item in epochs]
+    for finding in record.findings:
+        if epochs := finding.by_epoch:
+            defended = f"ε = {record.epsilon:g}" if finding.defence == "sound" else "no defence"
+            label = f"{defended}: {finding.attack} ({finding.run})"
+            drawn.append((label, [item.rate for item in epochs]))
+            if len(epochs) > len(chances) and finding.defence == "sound":
+                chances = [item.chance for item in epochs]
     if not drawn:
         return False
     drawn += [("chance", chances)] if chances else []
     lines = [Series(label, tuple(map(float, range(1, len(ys) + 1))), tuple(ys)) for label, ys in drawn]
-    draw(path, lines, Axes("epoch", "labels read right", whole_x=True), title=facts["name"])
+    draw(path, lines, Axes("epoch", "labels read right", whole_x=True), title=record.name)
     return True
 
 
@@ -85,26 +84,25 @@ NAMES = {
 _BAR, _ROOM = 40, 3.0
 
 
-def audit_text(facts: Facts, *, width: int | None = None) -> str:
+def audit_text(record: AuditRecord, *, width: int | None = None) -> str:
     """One bar an observer: what was shown, filled, and what is proved, as a line."""
     lines = [
-        f"{facts['name']}: audit of {facts['method']} on {facts['people']}",
-        f"  {facts['sessions']} sessions of the real protocol in {facts['seconds']:.0f} s; ε at least, with 95 % "
+        f"{record.name}: audit of {record.method} on {record.people}",
+        f"  {record.sessions} sessions of the real protocol in {record.seconds:.0f} s; ε at least, with 95 % "
         "confidence for each observer",
     ]
-    scale = _scale(facts["findings"])
-    for item in facts["findings"]:
-        lines += ["", f"  {item['about']}", f"  {bar_text(item['lower'], _limit(item), scale, item['most'])}"]
+    scale = _scale(record.findings)
+    for item in record.findings:
+        lines += ["", f"  {item.about}", f"  {bar_text(item.lower, item.limit, scale, item.most)}"]
         lines += wrapped([sentence(item)], width)
         lines += wrapped(experiments(item), width, bullet="- ")
-    if facts["notes"]:
-        lines += ["", *wrapped(facts["notes"], width)]
-    lines += ["", *wrapped([verdict(facts)], width)]
+    if record.notes:
+        lines += ["", *wrapped(record.notes, width)]
+    lines += ["", *wrapped([verdict(record)], width)]
     return lines_text(lines)
 
 
-def papers_text(formulas: Sequence[Facts], *, width: int | None = None) -> str:
-    """Which of the papers' formulas an audit catches, one paragraph each."""
+def papers_text(formulas: Sequence[Mapping[str, Any]], *, width: int | None = None) -> str:
     lines = ["The papers' own formulas, audited: paper formulas, not guarantees", ""]
     for item in formulas:
         if item["lower"] is None:
@@ -118,44 +116,37 @@ def papers_text(formulas: Sequence[Facts], *, width: int | None = None) -> str:
     return lines_text(lines)
 
 
-def sentence(item: Facts) -> str:
-    kind = "proved" if item["proved"] else "the paper claims"
-    loud = (" DEFECT" if item["proved"] else " CAUGHT") if item["exceeded"] else ""
-    lower = int(item["lower"] * 100) / 100
-    limit = _limit(item)
-    upper = "no bound" if limit is None else f"ε ≤ {epsilon_text(limit)}"
+def sentence(item: FindingRecord) -> str:
+    kind = "proved" if item.proved else "the paper claims"
+    loud = (" DEFECT" if item.proved else " CAUGHT") if item.exceeded else ""
+    lower = int(item.lower * 100) / 100
+    upper = "no bound" if item.limit is None else f"ε ≤ {epsilon_text(item.limit)}"
     return (
-        f"shown: ε ≥ {lower:.2f}; {kind}: {upper} at δ = {delta_text(item['delta'])}; "
-        f"so many trials could have shown at most {item['most']:.1f}{loud}"
+        f"shown: ε ≥ {lower:.2f}; {kind}: {upper} at δ = {delta_text(item.delta)}; "
+        f"so many trials could have shown at most {item.most:.1f}{loud}"
     )
 
 
-def experiments(item: Facts) -> list[str]:
+def experiments(item: FindingRecord) -> list[str]:
     return [
-        f"{NAMES[each['kind']]}: {each['what']}; ε ≥ {int(each['epsilon'] * 100) / 100:.2f} "
-        f"({each['hits']} right, {each['misses']} wrong of {each['trials']} trials judged)"
-        for each in item["experiments"]
+        f"{NAMES[each.kind]}: {each.what}; ε ≥ {int(each.epsilon * 100) / 100:.2f} "
+        f"({each.hits} right, {each.misses} wrong of {each.trials} trials judged)"
+        for each in item.experiments
     ]
 
 
-def verdict(facts: Facts) -> str:
-    exceeded = [item for item in facts["findings"] if item["exceeded"]]
-    if any(item["proved"] for item in exceeded):
+def verdict(record: AuditRecord) -> str:
+    exceeded = [item for item in record.findings if item.exceeded]
+    if any(item.proved for item in exceeded):
         return DEFECT
     return CAUGHT if exceeded else MEANING
 
 
-def _limit(item: Facts) -> float | None:
-    """The upper bound, if there is a finite one."""
-    upper = item["upper"]
-    return upper if upper is not None and math.isfinite(upper) else None
-
-
-def _scale(findings: Sequence[Facts]) -> float:
+def _scale(findings: Sequence[FindingRecord]) -> float:
     """The largest ε that a picture has room for: what was shown, what is proved, and what could have been shown."""
-    sizes = [size for item in findings for size in (item["lower"], _limit(item)) if size is not None]
+    sizes = [size for item in findings for size in (item.lower, item.limit) if size is not None]
     largest = max(sizes, default=1.0) or 1.0
-    most = max((item["most"] for item in findings), default=largest)
+    most = max((item.most for item in findings), default=largest)
     # What far more trials than needed could have shown must not shrink the rest to nothing.
     return max(largest, min(most, _ROOM * largest))
 
@@ -171,7 +162,7 @@ def bar_text(lower: float, upper: float | None, scale: float, most: float) -> st
     return "".join([*marks[:line], "┃", *marks[line:]]).rstrip()
 
 
-def audit_picture(findings: Sequence[Facts]) -> Markup:
+def audit_picture(findings: Sequence[FindingRecord]) -> Markup:
     """One bar an observer as SVG, in the colours of the page: shown filled, what could have been shown dashed."""
     if not findings:
         return Markup("")
@@ -181,18 +172,18 @@ def audit_picture(findings: Sequence[Facts]) -> Markup:
     drawn = []
     for number, item in enumerate(findings):
         top = number * row
-        limit = _limit(item)
+        limit = item.limit
         lower, upper, could = (
             room * min(1.0, size / scale)
-            for size in (item["lower"], scale if limit is None else limit, item["most"])
+            for size in (item.lower, scale if limit is None else limit, item.most)
         )
-        kind = "shown over" if item["exceeded"] else "shown"
-        kind_text = "proved" if item["proved"] else "claimed"
+        kind = "shown over" if item.exceeded else "shown"
+        kind_text = "proved" if item.proved else "claimed"
         limit_text = "no bound" if limit is None else epsilon_text(limit)
-        lower_text = f"{int(item['lower'] * 100) / 100:.2f}"
+        lower_text = f"{int(item.lower * 100) / 100:.2f}"
         drawn.append(
-            f'<text x="{left:g}" y="{top + 13:g}">{escape(observer_text(item["observer"]))}, {escape(item["unit"])}: '
-            f"shown ≥ {lower_text}, {kind_text} ≤ {limit_text}, at most {item['most']:.1f} could show</text>"
+            f'<text x="{left:g}" y="{top + 13:g}">{escape(observer_text(item.observer))}, {escape(item.unit)}: '
+            f"shown ≥ {lower_text}, {kind_text} ≤ {limit_text}, at most {item.most:.1f} could show</text>"
             f'<rect class="could" x="{left:g}" y="{top + 19.5:g}" width="{could:.1f}" height="11"/>'
             f'<rect class="{kind}" x="{left:g}" y="{top + 19:g}" width="{lower:.1f}" height="12"/>'
             f'<path class="proved" d="M{left + upper:.1f} {top + 15:g}v20"/>'
@@ -210,21 +201,22 @@ STYLE = (
 )
 
 
-def audit_drawing(findings: Sequence[Facts]) -> str:
-    """The picture as a file of its own, with colours in it."""
+def audit_drawing(findings: Sequence[FindingRecord]) -> str:
     drawn = str(audit_picture(findings)).replace(">", f"><style>{STYLE}</style>", 1)
     return drawn.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
 
 
-def audit_section(audit: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What the page of a run needs of an audit."""
-    if audit is None:
-        return None
-    return {
-        **audit,
-        "picture": audit_picture(audit["findings"]),
-        "lines": [{"about": item["about"], "told": sentence(item)} for item in audit["findings"]],
-        "verdict": verdict(audit),
-        "proved": all(item["proved"] for item in audit["findings"]),
-        "bad": any(item["exceeded"] and item["proved"] for item in audit["findings"]),
-    }
+def audit_section(record: AuditRecord) -> Section:
+    limit = "proved" if all(item.proved for item in record.findings) else "claimed"
+    return Section(
+        "What an audit could show of it",
+        notes=(
+            f"Filled: shown. Outlined: what so many trials could have shown at most. Line: {limit}.",
+            f"{record.sessions} sessions of the real protocol on {record.people}; lower bounds hold with 95 % "
+            "confidence each.",
+            verdict(record),
+        ),
+        pictures=[audit_picture(record.findings)],
+        lines=[f"{item.about}: {sentence(item)}" for item in record.findings],
+        bad=any(item.exceeded and item.proved for item in record.findings),
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from colonnade.data.files import csv_text
 from colonnade.errors import LedgerError, LedgerMissing
@@ -18,6 +17,7 @@ from colonnade.ledger.ledger import PATIENCE
 from colonnade.ledger.state import LedgerState, Total, remaining_epsilon
 from colonnade.report.charts import Axes, Chart, Series
 from colonnade.report.facts import entries_facts, entry_text
+from colonnade.report.record import LedgerRecord
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
 
 
 def history_csv(entries: Sequence[Entry]) -> str:
-    """The history as a table for a spreadsheet: one line for each account that an entry changed."""
     heads = "entry time kind what run receiver dataset unit observer epsilon_total delta budget_epsilon left"
     rows: list[Sequence[object]] = [[*heads.split(), "private", "hash"]]
     for item in history(entries):
@@ -88,7 +87,7 @@ def verified(
     public: bytes | None = None,
     *,
     patience: float = PATIENCE,
-) -> tuple[dict[str, Any], tuple[Entry, ...], Ledger | None]:
+) -> tuple[LedgerRecord, tuple[Entry, ...], Ledger | None]:
     """What a ledger, or an export signed by the key `public`, says once chain and witnesses were checked."""
     if given.suffix == ".json":
         receipts = [receipt for peer in witnesses for receipt in peer.receipts()]
@@ -96,7 +95,7 @@ def verified(
         mine = [receipt for receipt in receipts if receipt.party == exported.party]
         exported = load_export(given, signer=public, receipts=mine)
         entries, ledger, compared = exported.entries, None, len(set(mine))
-        extra = {"signer": exported.signer}
+        signer = {"signer": exported.signer}
     else:
         ledger = opened(given, patience=patience)
         for peer in witnesses:
@@ -107,11 +106,14 @@ def verified(
         compared = ledger.verify(
             [receipt for peer in witnesses for receipt in peer.receipts(ledger.party)]
         ).receipts
-        entries, extra = ledger.entries(), {}
-    facts, state = entries_facts(entries)
-    for total in facts["totals"]:
-        total["fits"] = remaining_epsilon(state, Account(total["dataset"], total["unit"], total["observer"]))
-    return {**facts, **extra, "verified": {"entries": len(entries), "receipts": compared}}, entries, ledger
+        entries, signer = ledger.entries(), {}
+    record, state = entries_facts(entries)
+    totals = []
+    for total in record.totals:
+        fits = remaining_epsilon(state, Account(total.dataset, total.unit, total.observer))
+        totals.append(total.model_copy(update={"fits": fits}))
+    checked = {"entries": len(entries), "receipts": compared}
+    return record.model_copy(update={"totals": totals, **signer, "verified": checked}), entries, ledger
 
 
 def witness_of(given: Path, *, patience: float = PATIENCE) -> Ledger | Exported:

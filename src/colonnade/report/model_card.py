@@ -16,6 +16,7 @@ from colonnade import __version__
 from colonnade.models.files.linear_file import ModelFile, exportable
 from colonnade.report.evaluation import evaluation_section
 from colonnade.report.plain import measured_rows
+from colonnade.report.record import RunRecord
 from colonnade.runtime.channel import readable
 
 TAGS = ("colonnade", "differential-privacy", "vertical-federated-learning", "tabular")
@@ -44,31 +45,31 @@ def model_card(
     *,
     name: str = "",
     license: str = UNDECLARED,
-    facts: Mapping[str, Any] | None = None,
+    record: RunRecord | None = None,
     onnx: bool = False,
 ) -> str:
     """The card of a fitted linear model, or of its file, as Markdown with YAML front matter.
 
-    `facts` are those of the run (`facts.json`), for the number of rows, the notes and figures on public data. `license`
+    `record` is that of the run (`facts.json`), for the number of rows, the notes and figures on public data. `license`
     is whoever publishes the model to declare; `onnx` says that the graph lies beside the card.
     """
     whole = exportable(model)
-    sentence = dict(facts or {})
-    title = readable(name or str(sentence.get("name") or whole.kind))
-    front = "\n".join(_yaml(metadata(whole, name=title, license=license, facts=sentence, onnx=onnx)))
+    title = readable(name or (record and record.name) or whole.kind)
+    measured = (record and record.measured) or {}
+    front = "\n".join(_yaml(metadata(whole, name=title, license=license, measured=measured, onnx=onnx)))
     sections = (
         _details(whole, license, onnx),
         _uses(whole),
-        _training(whole, sentence),
-        _privacy(whole, sentence),
-        _evaluation(sentence),
-        _limits(whole, sentence),
+        _training(whole, record),
+        _privacy(whole, record),
+        _evaluation(record),
+        _limits(whole, record),
     )
     return f"---\n{front}\n---\n\n# {_prose(title)}\n\n" + "\n".join(sections)
 
 
 def metadata(
-    model: ModelFile, *, name: str, license: str, facts: Mapping[str, Any], onnx: bool
+    model: ModelFile, *, name: str, license: str, measured: Mapping[str, float], onnx: bool
 ) -> dict[str, Any]:
     """The front matter as plain values; metrics only where a figure was measured on public data."""
     own = {"license": license} if license in LICENSES else {"license": "other", "license_name": license}
@@ -87,7 +88,7 @@ def metadata(
             "value": round(float(value), 6),
             "name": what,
         }
-        for what, value in (facts.get("measured") or {}).items()
+        for what, value in measured.items()
         if not what.startswith("non-private")
     ]
     if metrics and not components:
@@ -135,9 +136,9 @@ def _uses(model: ModelFile) -> str:
     )
 
 
-def _training(model: ModelFile, facts: Mapping[str, Any]) -> str:
+def _training(model: ModelFile, record: RunRecord | None) -> str:
     shown = "people that all parties hold, a number that the parties agreed to show"
-    rows = f"{facts['rows']} {shown}.\n\n" if facts.get("rows") else ""
+    rows = f"{record.rows} {shown}.\n\n" if record is not None and record.rows else ""
     lines = ["| column | party | declared as |", "|---|---|---|"]
     names = iter(model.frame.column_names)
     for party, encoder in model.frame.encoders:
@@ -151,9 +152,9 @@ def _training(model: ModelFile, facts: Mapping[str, Any]) -> str:
     )
 
 
-def _privacy(model: ModelFile, facts: Mapping[str, Any]) -> str:
+def _privacy(model: ModelFile, record: RunRecord | None) -> str:
     sentences = str(model.privacy).splitlines()
-    collusion = f"\n{_prose(str(facts['collusion']))}\n" if facts.get("collusion") else ""
+    collusion = f"\n{_prose(record.collusion)}\n" if record is not None and record.collusion else ""
     return (
         "## Privacy\n\nWhat each observer of the training learns at most, and what that rests on:\n\n"
         + "\n".join(f"- {_prose(sentence)}" for sentence in sentences)
@@ -161,8 +162,8 @@ def _privacy(model: ModelFile, facts: Mapping[str, Any]) -> str:
     )
 
 
-def _evaluation(facts: Mapping[str, Any]) -> str:
-    section = evaluation_section(facts.get("evaluated"))
+def _evaluation(record: RunRecord | None) -> str:
+    section = evaluation_section(None if record is None else record.evaluated)
     if section is not None:
         heads, *rows = section.table
         lines = [f"| {_cell(what)} | {value} | {alongside} |" for what, value, alongside in rows]
@@ -170,7 +171,7 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
         pictures = [f"![A curve of this judgement](data:image/svg+xml;base64,{one})" for one in drawn]
         table = "\n".join([f"| figure | value | {heads[2]} |", "|---|---|---|", *lines])
         return "\n\n".join(["## Evaluation", _prose(section.notes[0]), table, *pictures]) + "\n"
-    measured = measured_rows(facts)
+    measured = [] if record is None else measured_rows(record)
     if not measured:
         return (
             "## Evaluation\n\nNone is shown: an exact figure on people who are not public would itself be a release, "
@@ -181,13 +182,13 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
     return "\n\n".join(["## Evaluation", said, "\n".join(lines)]) + "\n"
 
 
-def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
+def _limits(model: ModelFile, record: RunRecord | None) -> str:
     bends = ", so what bends more than once along a column it cannot say" if model.frame.label.one_hot else ""
     limits = [_NOISY if model.privacy else _UNPROTECTED, f"It is linear in its features{bends}."]
-    if model.kind == "LogisticRegression" and model.method == "moments" and not facts.get("evaluated"):
+    if model.kind == "LogisticRegression" and model.method == "moments" and not (record and record.evaluated):
         limits.append(_UNCHECKED)
     limits.append("Whatever was unfair in the data is in the model; privacy does not mend it.")
-    limits += [_prose(str(note)) for note in facts.get("notes") or ()]
+    limits += [_prose(note) for note in (record.notes if record is not None else ())]
     return "## Limitations\n\n" + "\n".join(f"- {limit}" for limit in limits) + "\n"
 
 

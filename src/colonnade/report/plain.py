@@ -6,12 +6,15 @@ import datetime
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from colonnade.report.record import BeforeRecord, RunRecord, TotalRecord
 
 # What people call the steps of a protocol; steps that are not named here go by their own name.
 STEPS = {
@@ -29,13 +32,17 @@ _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of a report, the same for text, page, card and board; a table begins with its heads."""
+    """A part of a report, the same for text, page, card and board; a table begins with its heads.
+
+    Of what is `bad` the last note is the warning.
+    """
 
     title: str
     table: Sequence[tuple[str, ...]] = ()
     notes: tuple[str, ...] = ()
     pictures: Sequence[Markup] = ()
     lines: Sequence[str] = ()
+    bad: bool = False
 
 
 def lines_text(lines: Iterable[str]) -> str:
@@ -44,12 +51,10 @@ def lines_text(lines: Iterable[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without its line breaks, which are escaped."""
     return text if text.isprintable() else _BREAK.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def now() -> str:
-    """The time, in UTC and to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -151,7 +156,6 @@ def left_text(epsilon: float | None) -> str:
 
 
 def size_text(size: int) -> str:
-    """Bytes in a unit that people read."""
     value = float(size)
     for unit in ("B", "kB", "MB"):
         if value < 1000:
@@ -161,40 +165,41 @@ def size_text(size: int) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A time in a unit that people read."""
     if seconds < 99.5:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
 
 
-def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: float | None = None) -> str:
-    """A figure of that name, with its spread over the splits if there are several."""
+def section_lines(section: Section | None, width: int | None) -> list[str]:
+    """A section as lines, after an empty one: its title, its table and its notes."""
+    if section is None:
+        return []
+    return ["", section.title, *table_lines(section.table, width), *wrapped(section.notes, width)]
+
+
+def compared_text(value: float, people: int, name: str, *, spread: float | None = None) -> str:
+    """A figure of that name on so many people, with its spread over the splits if there are several."""
     from colonnade.evaluation.estimates import error_text, figure_text  # facts of ledgers have no figures
 
-    text = figure_text(value, max(spread or 0.0, chance_of(value, facts, name)))
+    text = figure_text(value, max(spread or 0.0, chance_of(value, people, name)))
     return text if spread is None else f"{text} ± {error_text(spread)}"
 
 
-def measured_text(value: float, facts: Mapping[str, Any], name: str) -> str:
-    """A figure of that name on public data; of facts that do not say on how many people, three digits."""
-    people = facts.get("measured_on")
-    if not people:
-        return f"{value:.3f}"
-    return compared_text(value, {"held_out": people}, "R²" if name.startswith("R²") else "accuracy")
+def measured_rows(record: RunRecord) -> list[tuple[str, str]]:
+    """What was measured on public data, and how much it is; where nobody says on how many people, three digits."""
+    rows = []
+    for name, value in (record.measured or {}).items():
+        kind = "R²" if name.startswith("R²") else "accuracy"
+        people = record.measured_on
+        rows.append((name, compared_text(value, people, kind) if people else f"{value:.3f}"))
+    return rows
 
 
-def measured_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What was measured on public data, and how much it is."""
-    measured = facts.get("measured") or {}
-    return [(str(name), measured_text(float(value), facts, str(name))) for name, value in measured.items()]
-
-
-def chance_of(value: float, facts: dict[str, Any], name: str) -> float:
+def chance_of(value: float, people: int, name: str) -> float:
     """About how far chance alone moves a mean over the people held out, over all splits.
 
     Of errors it is as if they were normal, by the delta method; of shares of people about a third of 1/√n.
     """
-    people = facts.get("held_out", 0) * facts.get("seeds", 1)
     if not people:
         return 0.0
     match name:
@@ -208,17 +213,23 @@ def chance_of(value: float, facts: dict[str, Any], name: str) -> float:
             return 0.3 / math.sqrt(people)
 
 
-Facts = dict[str, Any]
+@dataclass
+class Account:
+    """Accounts that differ in their observer alone; what they stood at before a run, where that is known."""
+
+    total: TotalRecord
+    observers: list[str]
+    before: BeforeRecord | None
 
 
-def merged(totals: Iterable[Facts], *, apart: Sequence[str] = ()) -> list[Facts]:
-    """Accounts that differ in their observer alone, as one with all `observers`; `apart`: further keys that count."""
-    keys = ("dataset", "unit", "epsilon", "delta", "budget", "left", "private", "epsilon_before", *apart)
-    accounts: dict[tuple[Any, ...], Facts] = {}
-    for total in totals:
-        key = tuple(total.get(name) for name in keys)
-        if key in accounts:
-            accounts[key]["observers"].append(total["observer"])
-        else:
-            accounts[key] = {**total, "observers": [total["observer"]]}
+def merged(
+    totals: Sequence[TotalRecord], before: Sequence[BeforeRecord] = (), *, fits: bool = False
+) -> list[Account]:
+    """Accounts that differ in their observer alone, as one; by what still `fits` too, if that is shown."""
+    ignored = {"observer", "entries", "otherwise", *(() if fits else ("fits",))}
+    accounts: dict[str, Account] = {}
+    for place, total in enumerate(totals):
+        earlier = before[place] if len(before) == len(totals) else None
+        key = f"{total.model_dump(exclude=ignored)} {earlier and earlier.epsilon_before}"
+        accounts.setdefault(key, Account(total, [], earlier)).observers.append(total.observer)
     return list(accounts.values())

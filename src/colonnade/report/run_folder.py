@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from colonnade.evaluation.estimates import Estimate, NumberEstimate
 from colonnade.evaluation.evaluate import Evaluation
@@ -20,11 +20,12 @@ from colonnade.models.files.document import MODEL, MORE_MODELS
 from colonnade.models.files.linear_file import Model, model_file
 from colonnade.models.release import MomentRelease
 from colonnade.planning.forecast import Forecast
+from colonnade.report import record as records
 from colonnade.report.evaluation import estimate_facts, evaluation_facts, evaluation_section
-from colonnade.report.facts import Facts, ledger_facts, run_facts
+from colonnade.report.facts import ledger_facts, run_facts
 from colonnade.report.html import render, run_page
-from colonnade.report.plain import merged, now
-from colonnade.report.record import ForecastRecord, ForecastSide, LabelRecord, LearntRecord, RequestRecord
+from colonnade.report.plain import Section, merged, now
+from colonnade.report.record import RunRecord
 from colonnade.runtime.party import Group
 
 NOTE = (
@@ -35,7 +36,7 @@ NOTE = (
 
 def forecast_facts(
     made: Forecast, run: Run[Any], *, seconds: float, measured: Mapping[str, float] | None
-) -> ForecastRecord:
+) -> records.ForecastRecord:
     """Both sides as plain values, for data that everybody declared public."""
     own = {step for traffic in run.outcome.traffic.values() for step in traffic.own}
     cost, outcome = made.cost.without(own), run.outcome.shared
@@ -43,65 +44,12 @@ def forecast_facts(
     foretold = None if made.expected is None or accuracy is None else made.expected.error
     error = None if accuracy is None else 1.0 - accuracy
 
-    def side(work: Any, seconds: float, error: float | None) -> ForecastSide:
-        return {"bytes": work.bytes_sent, "rounds": work.rounds, "seconds": seconds, "error": error}
+    def side(work: Any, seconds: float, error: float | None) -> records.ForecastSide:
+        return records.ForecastSide(bytes=work.bytes_sent, rounds=work.rounds, seconds=seconds, error=error)
 
-    return {
-        "predicted": side(cost, cost.seconds, foretold),
-        "measured": side(outcome, seconds, error),
-        "note": NOTE,
-    }
-
-
-def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
-    """Everything about a run that belongs to one owner of columns."""
-    table, traffic = run.aligned[party].table, run.outcome.traffic[party]
-    sent: Counter[str] = Counter()
-    for (_, step), size in traffic.sent.items():
-        sent[step] += size
-    steps = dict.fromkeys([*traffic.seconds, *sent])
-    return {
-        "name": name,
-        "party": party,
-        "run": run.name,
-        "plan": run.plan.hash,
-        "dataset": federation.datasets[party],
-        "rows": run.plan.rows,
-        "clipped": dict(table.clipping.counts),
-        "clipped_rows": table.clipping.rows,
-        "warning": table.clipping.warning,
-        "steps": [
-            {"step": step, "seconds": traffic.seconds.get(step, 0.0), "bytes": sent[step]} for step in steps
-        ],
-        "seconds": sum(traffic.seconds.values()),
-        "ledger": ledger_facts(federation.ledgers[party]),
-    }
-
-
-def alone_facts(estimate: Estimate | None) -> Facts | None:
-    """What the label holder's own columns alone would have on the people evaluated on, if it is here."""
-    if estimate is None:
-        return None
-    model = "linear regression" if isinstance(estimate, NumberEstimate) else "logistic regression"
-    return {"figures": evaluation_section(estimate_facts(estimate), drawn=False), "model": model}
-
-
-def network_facts(evaluation: Evaluation | None) -> Facts | None:
-    """How good a network is by the scores with noise that its label holder alone has, if it is here."""
-    if evaluation is None or evaluation.receiver is None:
-        return None
-    if evaluation.estimate is None and not evaluation.reason:
-        return None
-    plan = evaluation.run.plan
-    said: Facts = {"people": plan.rows, "deviation": plan.deviation, "told": evaluation.reason}
-    if evaluation.estimate is not None:
-        said["figures"] = evaluation_section(estimate_facts(evaluation.estimate), drawn=False)
-    return said
-
-
-def party_page(facts: Facts) -> str:
-    """The page of one party, for it alone."""
-    return render("party.html", facts, totals=merged(facts["ledger"]["totals"]))
+    return records.ForecastRecord(
+        predicted=side(cost, cost.seconds, foretold), measured=side(outcome, seconds, error), note=NOTE
+    )
 
 
 def party_pages(
@@ -112,18 +60,39 @@ def party_pages(
     evaluation: Evaluation | None = None,
     alone: Estimate | None = None,
 ) -> dict[str, str]:
-    """A page for every owner of columns who is here; only whoever simulates all parties can make them all."""
-    holder, receiver = run.plan.group.active, None if evaluation is None else evaluation.receiver
-    return {
-        owner: party_page(
-            {
-                **party_facts(run, federation, owner, name=name),
-                "alone": alone_facts(alone) if owner == holder else None,
-                "network": network_facts(evaluation) if owner == receiver else None,
-            }
+    """A page for every owner of columns who is here; only whoever simulates all parties can make them all.
+
+    What the label holder's own columns alone would have is for it, and figures by scores with noise for who has them.
+    """
+    scored = evaluation if evaluation is not None and (evaluation.estimate or evaluation.reason) else None
+    pages = {}
+    for party, aligned in run.aligned.items():
+        traffic, ledger = run.outcome.traffic[party], ledger_facts(federation.ledgers[party])
+        sent: Counter[str] = Counter()
+        for (_, step), size in traffic.sent.items():
+            sent[step] += size
+        own = alone if party == run.plan.group.active else None
+        network = scored if scored is not None and scored.receiver == party else None
+        pages[party] = render(
+            "party.html",
+            {"name": name, "party": party, "run": run.name, "ledger": ledger},
+            run=run.name,
+            clipping=aligned.table.clipping,
+            steps=[
+                (step, sent[step], traffic.seconds.get(step, 0.0))
+                for step in dict.fromkeys([*traffic.seconds, *sent])
+            ],
+            totals=merged(ledger.totals),
+            network=network,
+            network_figures=_figures(None if network is None else network.estimate),
+            alone=_figures(own),
+            alone_model="linear regression" if isinstance(own, NumberEstimate) else "logistic regression",
         )
-        for owner in run.aligned
-    }
+    return pages
+
+
+def _figures(estimate: Estimate | None) -> Section | None:
+    return None if estimate is None else evaluation_section(estimate_facts(estimate), drawn=False)
 
 
 FACTS, REPORT = "facts.json", "report.html"
@@ -137,20 +106,20 @@ def write_run(
     *,
     made: Forecast | None = None,
     seconds: float | None = None,
-) -> Facts:
+) -> RunRecord:
     """Everything that a run leaves with those who are here; `made` was foretold of it, on public data alone."""
     job, run, first = trained.job, trained.run, trained.models[0]
     learnt, measured = first.model_facts, first.measured
-    facts = run_facts(run, place, name=job.name, model_facts=learnt, measured=measured, notes=trained.notes)
-    facts["time"] = now()
+    record = run_facts(run, place, name=job.name, model_facts=learnt, measured=measured, notes=trained.notes)
+    more: dict[str, Any] = {"time": now()}
     if trained.result is not None:
         keep_result(folder, job, run, trained.result, first.model)
-        facts |= write_labels(folder, job.method, run.name, trained.result, trained.models)
+        more |= write_labels(folder, job.method, run.name, trained.result, trained.models)
     if trained.evaluation is not None and trained.evaluation.receiver is None:
-        facts["evaluated"] = evaluation_facts(trained.evaluation)
+        more["evaluated"] = evaluation_facts(trained.evaluation)
     if made is not None and seconds is not None:
-        facts["forecast"] = forecast_facts(made, run, seconds=seconds, measured=first.measured)
-    facts["requested"] = requested_facts(job, run.plan.group)
+        more["forecast"] = forecast_facts(made, run, seconds=seconds, measured=first.measured)
+    record = record.model_copy(update={**more, "requested": requested_facts(job, run.plan.group)})
     keep_people(folder, run.aligned, run=run.name)
     # Each page is for its own party: from a folder with several it leaves with nobody else.
     pages = party_pages(run, place, name=job.name, evaluation=trained.evaluation, alone=trained.alone)
@@ -159,36 +128,39 @@ def write_run(
     for party in run.aligned:
         if party in run.outcome.log:
             recorded = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
-            outcome = {**recorded, **run.summary_for(party), **outcome_note(facts, trained.failure)}
+            outcome = {**recorded, **run.summary_for(party), **outcome_note(learnt, trained.failure)}
             write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
             log = "".join(f"{line}\n" for line in run.outcome.log[party])
             write_whole(own_file(folder, party, LOG), log, own=True)
-    write_report(folder, facts)
+    write_report(folder, record)
     (folder / PAID).unlink(missing_ok=True)
-    return facts
+    return record
 
 
 def write_labels(
     folder: Path, method: str, run: str, result: TrainingResult, trained: Sequence[Trained]
-) -> Facts:
+) -> dict[str, list[records.LabelRecord]]:
     """Of a release with several labels a model of each in its own file; the first's facts stand with the run's."""
     if not isinstance(result, MomentRelease) or not result.more_labels:
         return {}
-    listed: list[LabelRecord] = []
+    listed: list[records.LabelRecord] = []
     for place, (name, one) in enumerate(zip(result.label_names, trained, strict=True)):
         file = MORE_MODELS.format(number=place + 1) if place else MODEL
         if place and isinstance(one.model, Model):
             model_file(one.model, method=method, run=run).save(folder / file)
-        label: LabelRecord = {
-            "label": name,
-            "kind": result.for_label(name).label.kind,
-            "model": None if one.failure is not None else file,
-            "measured": one.measured,
-            "failure": None if one.failure is None else str(one.failure),
-        }
-        if place:
-            label["learnt"] = cast(LearntRecord, one.model_facts)
-        listed.append(label)
+        learnt: dict[str, Any] = (
+            {"learnt": records.LearntRecord.model_validate(one.model_facts)} if place else {}
+        )
+        listed.append(
+            records.LabelRecord(
+                label=name,
+                kind=result.for_label(name).label.kind,
+                model=None if one.failure is not None else file,
+                measured=one.measured,
+                failure=None if one.failure is None else str(one.failure),
+                **learnt,
+            )
+        )
     return {"labels": listed}
 
 
@@ -199,33 +171,31 @@ def keep_paid(
     if (folder / PAID).exists():
         return
     keep_opened(folder, job, run, result)
-    facts = {**run_facts(run, place, name=job.name, model_facts={}), "time": now()}
-    facts["requested"] = requested_facts(job, run.plan.group)
-    recorded = {"format": FORMAT, "facts": facts, "components": job.components}
+    more = {"time": now(), "requested": requested_facts(job, run.plan.group)}
+    record = run_facts(run, place, name=job.name, model_facts={}).model_copy(update=more)
+    recorded = {"format": FORMAT, "facts": record.to_data(), "components": job.components}
     write_whole(folder / PAID, json_text(recorded))
 
 
-def write_report(folder: Path, facts: Facts) -> None:
-    """The page, and the facts behind it, which come last: a folder that has them is whole."""
-    write_whole(folder / REPORT, run_page(facts))
-    write_whole(folder / FACTS, sealed_text(facts))
+def write_report(folder: Path, record: RunRecord) -> None:
+    """The page, and the record behind it, which comes last: a folder that has it is whole."""
+    write_whole(folder / REPORT, run_page(record))
+    write_whole(folder / FACTS, sealed_text(record.to_data()))
 
 
-def requested_facts(job: Job, group: Group) -> RequestRecord:
+def requested_facts(job: Job, group: Group) -> records.RequestRecord:
     """What the parties agreed to run, so that it can be audited from this record; all of it is in the job."""
-    requested: RequestRecord = {
-        "method": job.method,
-        "task": job.task,
-        "epsilon": job.epsilon,
-        "gamma": job.gamma,
-        "options": job.options.model_dump(mode="json", exclude_unset=True),
-        "parties": list(group.owners),
-        "active": group.active,
-        "server": group.server,
-        "computing_parties": list(group.computing_parties),
-        "threshold": group.threshold,
-        "disclosed_noise": group.disclosed_noise,
-    }
-    if job.held_out is not None:
-        requested["held_out"] = job.held_out
-    return requested
+    return records.RequestRecord(
+        method=job.method,
+        task=job.task,
+        epsilon=job.epsilon,
+        gamma=job.gamma,
+        options=job.options.model_dump(mode="json", exclude_unset=True),
+        parties=list(group.owners),
+        active=group.active,
+        server=group.server,
+        computing_parties=list(group.computing_parties),
+        threshold=group.threshold,
+        disclosed_noise=group.disclosed_noise,
+        **({} if job.held_out is None else {"held_out": job.held_out}),
+    )

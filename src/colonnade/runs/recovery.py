@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from colonnade.methods.method import TrainingResult
     from colonnade.models.uncertainty import Watch
     from colonnade.planning.forecast import Forecast
+    from colonnade.report.record import FailureRecord, RunRecord
     from colonnade.runs.folders import Folder
 
 KILLED = "Killed"
@@ -62,8 +63,8 @@ def finish_run(
     seconds: float | None = None,
     watch: Watch | None = None,
     evaluation: HeldOut = None,
-) -> tuple[dict[str, Any], ColonnadeError | None]:
-    """Keep what was paid for, train to the end and write the folder; its facts, and why noise left no model."""
+) -> tuple[RunRecord, ColonnadeError | None]:
+    """Keep what was paid for, train to the end and write the folder; its record, and why noise left no model."""
     from colonnade.evaluation.trained_run import finish_training
     from colonnade.report.run_folder import keep_paid, write_run
 
@@ -73,7 +74,8 @@ def finish_run(
     return write_run(folder, trained, place, made=made, seconds=seconds), trained.failure
 
 
-def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> dict[str, Any]:
+def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> FailureRecord:
+    from colonnade.report.record import FailureRecord
     from colonnade.runtime.run import reason_for_peers
 
     stopped = federation.stopped
@@ -86,7 +88,7 @@ def failure_facts(job: Job, federation: Federation, error: BaseException, *, run
     party, reached = (None, {}) if stopped is None else (stopped.party, dict(stopped.reached))
     where = {"party": party, "reached": reached, "kind": kind, "reason": why}
     ledgers = {owner: federation.ledgers[owner] for owner in federation.group.owners}
-    return _record(job, run, where) | _charges(run, ledgers, federation.datasets)
+    return FailureRecord(**_record(job, run, where), **_charges(run, ledgers, federation.datasets))
 
 
 def _record(job: Job, run: str, stopped: dict[str, Any]) -> dict[str, Any]:
@@ -107,11 +109,12 @@ def _record(job: Job, run: str, stopped: dict[str, Any]) -> dict[str, Any]:
 def _charges(run: str, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str]) -> dict[str, Any]:
     from colonnade.federation.federation import charges_of
     from colonnade.report.facts import entry_text, totals_facts
+    from colonnade.report.record import ChargeRecord
 
     charges = charges_of(run, ledgers)
     return {
         "charged": {
-            owner: {"time": entry.time, "what": entry_text(entry)} for owner, entry in charges.items()
+            owner: ChargeRecord(time=entry.time, what=entry_text(entry)) for owner, entry in charges.items()
         },
         "ledgers": {owner: totals_facts(ledgers[owner], datasets[owner]) for owner in charges},
     }
@@ -130,9 +133,9 @@ def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> No
         write_whole(folder.draft / BEGUN, json.dumps({**_record(job, run, stopped), "ledgers": ledgers}))
 
 
-def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
+def keep_failure(folder: Folder, record: FailureRecord) -> Path | None:
     """Leave the record, and nothing else, under the folder's name; None where even that has no room."""
-    text = sealed_text(facts)
+    text = sealed_text(record.to_data())
     try:
         folder.clear()
         write_whole(folder.draft / FAILED, text)
@@ -141,47 +144,48 @@ def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
         return None
 
 
-def where_text(facts: dict[str, Any]) -> str:
-    stopped = facts["stopped"]
-    if stopped.get("kind") == KILLED:
+def where_text(record: FailureRecord) -> str:
+    stopped = record.stopped
+    if stopped.kind == KILLED:
         return "Its process was killed after it was charged, before anything that it opened was kept."
-    party, reached = stopped["party"], stopped["reached"]
-    reason = stopped["reason"].rstrip(".")
-    if party is not None:
-        step = reached.get(party)
-        return f"{party} stopped it {f'after step {step!r}' if step else 'before its first step'}: {reason}."
-    steps = ", ".join(f"{name} after step {step!r}" for name, step in reached.items() if step)
+    reason = stopped.reason.rstrip(".")
+    if stopped.party is not None:
+        step = stopped.reached.get(stopped.party)
+        after = f"after step {step!r}" if step else "before its first step"
+        return f"{stopped.party} stopped it {after}: {reason}."
+    steps = ", ".join(f"{name} after step {step!r}" for name, step in stopped.reached.items() if step)
     return f"It stopped with {steps}: {reason}." if steps else f"It stopped after its last step: {reason}."
 
 
-def charged_text(facts: dict[str, Any]) -> str:
-    charged = ", ".join(facts["charged"])
-    return f"Charged by then: {charged}, for run {facts['run'][:12]}." if charged else "Nothing was charged."
+def charged_text(record: FailureRecord) -> str:
+    charged = ", ".join(record.charged)
+    return f"Charged by then: {charged}, for run {record.run[:12]}." if charged else "Nothing was charged."
 
 
-def failure_text(facts: dict[str, Any], *, width: int | None = None) -> str:
+def failure_text(record: FailureRecord, *, width: int | None = None) -> str:
     from colonnade.report.text import budget_lines
 
     lines = [
-        facts["name"],
-        f"  {facts['task']} at ε = {facts['epsilon']:g}, run {facts['run'][:12]}, failed {facts['time'][:19]}Z",
+        record.name,
+        f"  {record.task} at ε = {record.epsilon:g}, run {record.run[:12]}, failed {record.time[:19]}Z",
         "",
         "Where it stopped",
-        f"  {where_text(facts)}",
+        f"  {where_text(record)}",
         "",
         "What was charged",
-        *(f"  {party}: {item['what']}" for party, item in facts["charged"].items()),
+        *(f"  {party}: {item.what}" for party, item in record.charged.items()),
         "  It stays charged, because it may have been seen. A new run is charged anew.",
         "",
         "Budgets when it stopped",
-        *budget_lines(facts["ledgers"].values(), width),
+        *budget_lines(record.ledgers.values(), width),
     ]
     return lines_text(lines)
 
 
-def killed_run(draft: Path) -> dict[str, Any] | None:
+def killed_run(draft: Path) -> FailureRecord | None:
     """The record of a run that was killed when it was being charged and had kept nothing; None for other drafts."""
     from colonnade.ledger import Ledger
+    from colonnade.report.record import FailureRecord
 
     if not (draft / BEGUN).is_file() or holds_paid(draft):
         return None
@@ -193,13 +197,14 @@ def killed_run(draft: Path) -> dict[str, Any] | None:
         recorded = {
             owner: (Path(one["path"]), str(one["dataset"])) for owner, one in facts["ledgers"].items()
         }
-        run = str(facts["run"])
+        begun = FailureRecord.model_validate(facts | {"charged": {}, "ledgers": {}})
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ModelDamaged(
             f"{draft / BEGUN} was changed since the run wrote it. Ledgers have what was charged."
         ) from None
     ledgers = {owner: Ledger.open(path) for owner, (path, _) in recorded.items()}
-    return facts | _charges(run, ledgers, {owner: dataset for owner, (_, dataset) in recorded.items()})
+    datasets = {owner: dataset for owner, (_, dataset) in recorded.items()}
+    return begun.model_copy(update=_charges(begun.run, ledgers, datasets))
 
 
 def killed_in(folder: Path) -> dict[Path, dict[str, Any]]:
@@ -207,42 +212,43 @@ def killed_in(folder: Path) -> dict[Path, dict[str, Any]]:
     found = {}
     for draft in sorted(folder.glob(".*.draft")):
         try:
-            facts = killed_run(draft)
+            record = killed_run(draft)
         except ColonnadeError:
-            facts = {"state": "unreadable", "charged": True}
-        if facts is not None and facts["charged"]:
-            found[name_of(draft)] = facts
+            found[name_of(draft)] = {"state": "unreadable"}
+            continue
+        if record is not None and record.charged:
+            found[name_of(draft)] = record.to_data()
     return found
 
 
-def put_away(name: Path) -> tuple[Path, dict[str, Any]] | None:
+def put_away(name: Path) -> tuple[Path, FailureRecord] | None:
     """Name the record of a run that was killed; one that nobody was charged for leaves nothing. None: no such run."""
     draft = draft_of(name)
-    facts = killed_run(draft)
-    if facts is None:
+    record = killed_run(draft)
+    if record is None:
         return None
-    if not facts["charged"]:
+    if not record.charged:
         shutil.rmtree(draft)
-        return name, facts
-    write_whole(draft / FAILED, sealed_text(facts))
+        return name, record
+    write_whole(draft / FAILED, sealed_text(record.to_data()))
     for path in (draft / BEGUN, draft / RESERVE):
         path.unlink(missing_ok=True)
-    return draft.rename(free_name(name)), facts
+    return draft.rename(free_name(name)), record
 
 
-def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
-    """Make the rest of a run that was stopped; where it lies, and its facts: None for a comparison, which has none."""
+def recovered(run: Path) -> tuple[Path, RunRecord | None]:
+    """Make the rest of a run that was stopped; where it lies, and its record: None for a comparison, which has none."""
     place = _place(run)
     with left_behind(place) as free, uninterrupted():
         if not free:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
-        facts = None if (place / MODELS).is_dir() else recover_run(place)
+        record = None if (place / MODELS).is_dir() else recover_run(place)
         for left in (FAILED, BEGUN):
             (place / left).unlink(missing_ok=True)
         if place.name.startswith("."):
             (place / RESERVE).unlink(missing_ok=True)
             place = place.rename(free_name(name_of(place)))
-    return place, facts
+    return place, record
 
 
 def _place(given: Path) -> Path:
@@ -263,7 +269,7 @@ def _place(given: Path) -> Path:
     )
 
 
-def recover_run(folder: Path) -> dict[str, Any]:
+def recover_run(folder: Path) -> RunRecord:
     """Write what is missing of a stopped run from what it kept; what only the run itself knew is not made up."""
     from jinja2 import UndefinedError
 
@@ -274,14 +280,14 @@ def recover_run(folder: Path) -> dict[str, Any]:
     from colonnade.models.files.linear_file import Model, model_file
     from colonnade.models.release import MomentRelease
     from colonnade.report.html import run_page
+    from colonnade.report.record import LearntRecord, RequestRecord, RunRecord
     from colonnade.report.run_folder import write_labels, write_report
 
     try:
         recorded = json.loads((folder / PAID).read_text(encoding="utf-8"))
         facts, components = dict(recorded["facts"]), recorded["components"]
         check_format(recorded, folder / PAID)
-        requested, run = facts["requested"], facts["run"]
-        method = requested["method"]
+        requested = RequestRecord.model_validate(facts["requested"])
     except FileNotFoundError:
         raise ModelError(
             f"{folder} has what was paid for, but the run was stopped before it had noted anything about it. "
@@ -292,23 +298,26 @@ def recover_run(folder: Path) -> dict[str, Any]:
             f"{folder / PAID} cannot be read: it was changed since the run wrote it."
         ) from None
     try:
-        facts["notes"] = [*facts["notes"], RECOVERED]
-        run_page(facts)
+        record = RunRecord.model_validate(facts)
+        run_page(record)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, UndefinedError):
         raise ModelDamaged(
             f"{folder / PAID} lacks what a report is made of: it was changed since the run wrote it. {RELEASE} beside "
             "it, if it is there, was paid for: `MomentRelease.load` reads it."
         ) from None
+    more: dict[str, Any] = {"notes": [*record.notes, RECOVERED]}
     if (folder / RELEASE).exists():
         release = MomentRelease.load(folder / RELEASE)
-        options = checked_options(METHODS[method], requested["options"])
-        trained = train_on(release, ModelWanted(facts["task"], components, options), None)
+        options = checked_options(METHODS[requested.method], requested.options)
+        trained = train_on(release, ModelWanted(record.task, components, options), None)
         if trained.failure is not None:
-            facts["notes"].append(f"No model was learnt: {trained.failure}")
+            more["notes"].append(f"No model was learnt: {trained.failure}")
         elif isinstance(trained.model, Model):
-            model_file(trained.model, method=method, run=run).save(folder / MODEL)
-            facts["learnt"] = trained.model_facts
-        facts |= write_labels(folder, method, run, release, [trained, *train_more(release, None)])
-    write_report(folder, facts)
+            model_file(trained.model, method=requested.method, run=record.run).save(folder / MODEL)
+            more["learnt"] = LearntRecord.model_validate(trained.model_facts)
+        models = [trained, *train_more(release, None)]
+        more |= write_labels(folder, requested.method, record.run, release, models)
+    record = record.model_copy(update=more)
+    write_report(folder, record)
     (folder / PAID).unlink()
-    return facts
+    return record

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from colonnade.runs.folders import FAILED, holds_paid, left_behind, name_of
 if TYPE_CHECKING:
     from colonnade.models.files.linear_file import ModelFile
     from colonnade.models.release import MomentRelease
+    from colonnade.report.record import FailureRecord, RunRecord
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
@@ -29,10 +31,22 @@ GOES_ON = "running or killed"
 
 @dataclass(frozen=True, eq=False)
 class RunFolder:
-    """One run: its folder and its facts; the record of one that failed, or at a site what the member noted of it."""
+    """One run: its folder and its facts as they were read; of one that failed, or as a member of a site noted them."""
 
     path: Path
     facts: dict[str, Any]
+
+    @cached_property
+    def run(self) -> RunRecord:
+        from colonnade.report.record import RunRecord
+
+        return RunRecord.model_validate(self.facts)
+
+    @cached_property
+    def failure(self) -> FailureRecord:
+        from colonnade.report.record import FailureRecord
+
+        return FailureRecord.model_validate(self.facts)
 
     @property
     def failed(self) -> bool:
@@ -211,15 +225,20 @@ def recorded_text(run: RunFolder) -> str:
 def readable(run: RunFolder) -> Iterator[None]:
     """Facts that lack something, because another version wrote them or somebody changed them, are told as that."""
     from jinja2 import UndefinedError
+    from pydantic import ValidationError
 
     try:
         yield
-    except (KeyError, IndexError, TypeError, AttributeError, UndefinedError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, UndefinedError, ValidationError) as error:
         from colonnade import __version__
 
         version = run.facts.get("version", "an unknown version")
+        reason = f"{type(error).__name__} {error}"
+        if isinstance(error, ValidationError):
+            first = error.errors(include_input=False, include_url=False)[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise ModelError(
-            f"{run.record} cannot be shown: {type(error).__name__} {error}. It was written by Colonnade {version}, and "
+            f"{run.record} cannot be shown: {reason}. It was written by Colonnade {version}, and "
             f"this is {__version__}; or it was changed since. A report.html beside it is as it was."
         ) from None
 
@@ -234,9 +253,18 @@ def read_or_damaged(place: Path) -> RunFolder:
 
 def run_line(run: RunFolder) -> dict[str, Any]:
     """One run as a line of a list: what was asked, how good it is, when it was and how it ended."""
-    from colonnade.report.evaluation import score_text
+    from pydantic import ValidationError
 
-    facts = run.facts
+    from colonnade.report.evaluation import score_text
+    from colonnade.report.record import EvaluationRecord
+
+    facts, score = run.facts, None
+    with suppress(ValidationError):
+        score = (
+            score_text(EvaluationRecord.model_validate(facts["evaluated"]))
+            if facts.get("evaluated")
+            else None
+        )
     plan = facts.get("plan")
     epsilon = facts.get("epsilon")
     if isinstance(plan, dict):
@@ -248,7 +276,7 @@ def run_line(run: RunFolder) -> dict[str, Any]:
         "task": facts.get("task"),
         "epsilon": epsilon,
         "rows": facts.get("rows"),
-        "score": score_text(facts),
+        "score": score,
         "date": str(facts.get("time", facts.get("started", "")))[:19].replace("T", " "),
         "state": "unreadable" if facts.get("state") == "unreadable" else run.state,
     }
@@ -257,10 +285,12 @@ def run_line(run: RunFolder) -> dict[str, Any]:
 def page_of(run: RunFolder, alongside: Sequence[Path] = ()) -> str:
     """The page of a run, with the audit that was made of it since, if there is one, and what is in other folders."""
     from colonnade.report.html import run_page
+    from colonnade.report.lab import audit_section
+    from colonnade.report.record import AuditRecord
 
     path = run.path / "audit.json"
-    facts = {**run.facts, "audit": _facts(path)} if path.exists() else run.facts
-    return run_page(facts, [_section(folder) for folder in alongside])
+    audit = audit_section(AuditRecord.model_validate(_facts(path))) if path.exists() else None
+    return run_page(run.run, [_section(folder) for folder in alongside], audit=audit)
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -286,11 +316,11 @@ def _section(folder: Path) -> Section:
     return section
 
 
-def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[str, Any] | None]:
-    """The model, of one label perhaps, if its weights were released, and its run's facts if they lie beside it."""
+def released(path: Path, label: str | None = None) -> tuple[ModelFile, RunRecord | None]:
+    """The model, of one label perhaps, if its weights were released, and its run's record if it lies beside it."""
     from colonnade.evaluation.predict import Stored
     from colonnade.models.files.linear_file import SPLIT, ModelFile, exportable
-    from colonnade.report.text import facts_of_label
+    from colonnade.report.text import record_of_label
 
     stored = Stored.load(path, label)
     if stored.whole is None:
@@ -301,11 +331,15 @@ def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[s
             f"`colonnade predict {path}`."
         )
     folder = path if path.is_dir() else path.parent
-    facts = read_run(folder).facts if (folder / FACTS).is_file() else None
+    run = read_run(folder) if (folder / FACTS).is_file() else None
     predicted = stored.whole.frame.label.label
-    if facts is not None and facts.get("labels") and predicted is not None:
-        facts = facts_of_label(facts, predicted.column)
-    return exportable(stored.whole), facts
+    if run is None:
+        return exportable(stored.whole), None
+    with readable(run):
+        record = run.run
+        if record.labels and predicted is not None:
+            record = record_of_label(record, predicted.column)
+    return exportable(stored.whole), record
 
 
 def _nearest_run(path: Path, known: Iterable[str]) -> str:

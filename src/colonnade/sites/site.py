@@ -270,9 +270,10 @@ class _Participation:
                     result, failure = result_at(job, ended), None
                 except ColonnadeError as error:
                     result, failure = None, error
-                facts |= outcome_note(
-                    *finish_run(self.folder, job, ended, site, result, failure=failure, evaluation=evaluation)
+                written, failure = finish_run(
+                    self.folder, job, ended, site, result, failure=failure, evaluation=evaluation
                 )
+                facts |= outcome_note(written.learnt.to_data(), failure)
         except OSError as error:
             raise CannotWrite(
                 f"{self.folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."
