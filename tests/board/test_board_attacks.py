@@ -36,7 +36,6 @@ UP = ("..%2F..%2Fstartup", "%2e%2e%2f%2e%2e%2fbank", "..", "%2Fetc", "..%5C..", 
 
 
 def routes(kind: str) -> list[str]:
-    """Every address of a board that answers to this."""
     _, app = application(Workspace(Path(__file__).parent), Access([]))
     return [route.path for route in app._app.routes if kind in route.methods]
 
@@ -49,7 +48,6 @@ def filled(path: str, **names: str) -> str:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Path:
-    """A kit with something at every address."""
     kit = bank(tmp_path)
     ask(kit)
     facts = {**hostile_run()[0], "time": "2026-05-06T07:08:09+00:00"}

@@ -39,7 +39,6 @@ HELD = "another process holds this ledger"
 
 @contextmanager
 def held(ledger: Path, how: str) -> Iterator[None]:
-    """Another process that has taken the ledger and does not let go."""
     words = [sys.executable, "-c", HOLD, str(ledger), how]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -50,7 +49,6 @@ def held(ledger: Path, how: str) -> Iterator[None]:
 
 
 def hasty(folder: Path) -> Visit:
-    """Somebody whose pages wait for nobody."""
     ada = visit(folder)
     ada.board.workspace.patience = 0.05
     return ada

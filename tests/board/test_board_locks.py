@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from boards import ADA, BEN, EVE, PORT, Client, Visit, application, ask, bank, recorded, visit
+from boards import ADA, BEN, PORT, Client, Visit, application, ask, bank, recorded, visit
 
 from colonnade.board.access import MOST_WRONG, SESSION_SECONDS, WITHIN_SECONDS, Access, Person, Proxy, TooMany
 from colonnade.board.workspace import Workspace
 from colonnade.cli.app import run
 from colonnade.errors import ColonnadeError
 from colonnade.ledger import Ledger
-from colonnade.sites.approval import list_requests
 
 PAGES = (
     "/",
@@ -94,18 +93,6 @@ def test_a_name_of_somebody_else_that_leads_here_is_refused(tmp_path: Path, host
     ada = visit(bank(tmp_path).path)
     assert ada.get("/", [("host", f"localhost:{PORT}")]).status == 200
     assert ada.get("/", [("host", host)]).status == 403
-
-
-def test_an_auditor_looks_and_decides_nothing(tmp_path: Path) -> None:
-    kit = bank(tmp_path)
-    ask(kit)
-    eve = visit(kit.path, EVE)
-    page = eve.get("/requests/j1").text
-    assert "decides nothing" in page and "<button" not in page.split("<main")[1]
-    answer = eve.send("/requests/j1", decision="approve", digest="5" * 64)
-    assert answer.status == 403 and "auditor" in answer.text
-    assert decided(tmp_path) == [] and len(list_requests(kit)) == 1
-    assert ("Eve", "was refused", "an auditor looks only") in recorded(kit.path)
 
 
 def test_whoever_signs_out_is_out(tmp_path: Path) -> None:

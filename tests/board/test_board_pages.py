@@ -9,10 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from boards import ADA, BEN, EVE, HOSTILE_JOB, Client, application, ask, bank, recorded, visit, write_runs
+from boards import ADA, BEN, EVE, Client, application, ask, bank, recorded, visit, write_runs
 from cli_project import Project, write_project
 from report_runs import hostile_run, private_run
-from two_houses import job_text
 
 from colonnade.board.access import Access
 from colonnade.board.pages import EXPORT_KEY
@@ -298,17 +297,6 @@ def test_what_is_wrong_is_said_without_a_traceback(folder: Path, monkeypatch: py
     assert page.status == 500 and "an internal error" in page.text and "somebody" not in page.text
     board, app = application(Workspace(folder), Access([]))
     assert Client(app).ask("GET", "/").status == 401 and board.workspace.name == folder.name
-
-
-def test_a_request_shows_the_text_of_its_job(tmp_path: Path) -> None:
-    kit = bank(tmp_path)
-    ask(kit, "j1", text=f"# {HOSTILE_JOB}\n" + job_text('method = "local"'))
-    ask(kit, "j2")
-    ada = visit(kit.path)
-    page = ada.get("/requests/j1").text
-    assert "method = &#34;local&#34;" in page
-    assert "&lt;script&gt;alert" in page and "<script>alert" not in page
-    assert "An earlier version asked" in ada.get("/requests/j2").text
 
 
 def test_a_run_that_was_stopped_is_recovered_on_its_page_and_its_model_leaves(killed: Project) -> None:

@@ -78,18 +78,3 @@ def test_more_than_is_proved_is_a_loud_defect(
     said = capsys.readouterr()
     assert "DEFECT" in said.out and "DEFECT" in said.err
     assert json.loads(project.path("found/facts.json").read_text())["defect"]
-
-
-def test_ctrl_c_leaves_nothing(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(
-        *arguments: tuple[Experiment, Experiment, Experiment, Experiment] | Sessions,
-        **options: Any,
-    ) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(auditing, "carry_out", interrupted)
-    before = project.files()
-    assert audit("job.toml") == 130
-    assert project.files() == before

@@ -8,7 +8,6 @@ from cli_project import Cli, Project
 from colonnade import MomentRelease
 from colonnade.cli.app import run
 
-PRIVACY = 5
 FEW = ("--methods", "moments,non-private,dp-sgd-laplace", "--epsilons", "2,4", "--seeds", "2")
 
 
@@ -44,21 +43,6 @@ def test_public_data_gives_a_table_a_picture_and_a_page_and_charges_nothing(
     assert all(len(row["scores"]) == 2 for row in facts["rows"])
     assert "ε = 2" in out and "without any privacy" in out and "out/comparison.html" in out
     assert public.charges("bank") == public.charges("insurer") == 0
-
-
-def test_as_json_it_is_one_object_with_the_same_facts(public: Project, cli: Cli) -> None:
-    printed = cli.facts("compare", "job.toml", *FEW)
-    kept = json.loads(public.path("runs/job-comparison/comparison.json").read_text())
-    assert printed["report"] == "runs/job-comparison/comparison.html"
-    assert {key: value for key, value in printed.items() if key != "report"} == kept
-
-
-def test_private_data_is_not_touched_without_being_asked(project: Project, cli: Cli) -> None:
-    before = project.files()
-    said = cli("compare", "job.toml", *FEW, code=PRIVACY)
-    assert "bank and insurer did not declare the data public" in said
-    assert "server 6.00" in said and "Nothing was run or charged" in said and "--charge" in said
-    assert project.files() == before and project.charges("bank") == 0
 
 
 def test_private_data_is_charged_for_every_run_and_no_score_is_shown(

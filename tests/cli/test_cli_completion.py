@@ -35,7 +35,6 @@ OFFERED = {
 
 
 def test_the_tab_key_offers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What bash is offered for a line whose last word is not finished."""
     monkeypatch.setenv("_COLONNADE_COMPLETE", "complete_bash")
     for line, offered in OFFERED.items():
         monkeypatch.setenv("COMP_WORDS", line)

@@ -6,22 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_project import Project, one_object
+from cli_project import Cli, Project
 
 from colonnade.cli import doctor
 from colonnade.cli.app import run
 from colonnade.noise.skellam import SkellamNoise
 
 
-def findings(capsys: pytest.CaptureFixture[str], *target: str, code: int) -> dict[str, dict[str, object]]:
-    assert run(["doctor", *target, "--json"]) == code
-    found = one_object(capsys.readouterr().out)
+def findings(cli: Cli, *target: str, code: int = 0) -> dict[str, dict[str, object]]:
+    found = cli.facts("doctor", *target, code=code)
     assert found["fine"] is (code == 0)
     return {finding["what"]: finding for finding in found["findings"]}
 
 
-def test_this_installation_is_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    found = findings(capsys, code=0)
+def test_this_installation_is_in_order(cli: Cli) -> None:
+    found = findings(cli)
     assert list(found) == [
         "python",
         "packages",
@@ -39,8 +38,7 @@ def test_this_installation_is_in_order(capsys: pytest.CaptureFixture[str]) -> No
         "noise",
         "ledger",
     ]
-    assert run(["doctor"]) == 0
-    assert capsys.readouterr().out.count("ok  ") == len(found)
+    assert cli("doctor").count("ok  ") == len(found)
 
 
 def announced(monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None]) -> None:
@@ -112,11 +110,9 @@ def test_whatever_a_broken_package_raises_is_a_finding(monkeypatch: pytest.Monke
     assert found.what == "integers" and "libgmp" in found.found and "pip install" in found.remedy
 
 
-def test_the_files_of_a_job_are_looked_over_without_running_anything(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_files_of_a_job_are_looked_over_without_running_anything(project: Project, cli: Cli) -> None:
     before = project.files()
-    found = findings(capsys, "job.toml", code=0)
+    found = findings(cli, "job.toml")
     assert list(found) == [
         "job",
         "bank",
@@ -133,7 +129,7 @@ def test_the_files_of_a_job_are_looked_over_without_running_anything(
 
 
 def test_a_column_that_looks_standardised_is_told_by_doctor_and_on_its_own_page_and_nowhere_else(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli
 ) -> None:
     lines = [line.split(",") for line in project.path("insurer.csv").read_text().splitlines()]
     claims = np.array([float(line[1]) for line in lines[1:]])
@@ -141,10 +137,9 @@ def test_a_column_that_looks_standardised_is_told_by_doctor_and_on_its_own_page_
         line[1] = f"{value:.6f}"
     project.path("insurer.csv").write_text("\n".join(map(",".join, lines)) + "\n")
     project.edit("insurer.schema.toml", "low = 0\nhigh = 9", "low = -5\nhigh = 5")
-    found = findings(capsys, "job.toml", code=0)
+    found = findings(cli, "job.toml")
     assert found["insurer columns"]["doubtful"] and "bank columns" not in found
-    assert run(["doctor", "job.toml"]) == 0
-    assert "LOOK     insurer columns" in capsys.readouterr().out
+    assert "LOOK     insurer columns" in cli("doctor job.toml")
     assert run(["train", "job.toml", "--output", "run"]) == 0
     announced = {
         path.relative_to("run").as_posix()

@@ -83,7 +83,6 @@ def problems(kit: Kit, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Iterator[Kit]:
-    """A kit with which nothing is wrong."""
     with listening(tmp_path / "there", ROOT) as port:
         yield party_kit(tmp_path, port=port)
 

@@ -12,9 +12,7 @@ from kits import make_kit
 from typed import untyped
 
 import colonnade.runs.folders
-from colonnade.errors import LedgerExists
 from colonnade.federation.party_file import PartyFile
-from colonnade.ledger import Ledger
 from colonnade.numbers import compiling
 from colonnade.runs.folders import new_folder, terminated_as_interrupted
 
@@ -39,16 +37,6 @@ def at_once(work: Any) -> list[Any]:
     for thread in threads:
         thread.join()
     return found
-
-
-def test_of_those_that_make_a_ledger_at_once_one_does_and_the_others_are_told(tmp_path: Path) -> None:
-    path = tmp_path / "bank.ledger"
-    found = at_once(lambda: Ledger.create(path, "bank"))
-    assert [type(one) for one in found if not isinstance(one, Ledger)] == [LedgerExists] * (AT_ONCE - 1)
-    assert Ledger.open(path).verify().entries == 1
-    assert [item.name for item in tmp_path.iterdir() if not item.name.endswith(("-wal", "-shm"))] == [
-        "bank.ledger"
-    ]
 
 
 def test_runs_that_make_the_same_ledger_share_it(project: Project) -> None:

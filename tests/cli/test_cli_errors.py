@@ -19,7 +19,6 @@ OTHERS = {explain.INTERRUPTED: ("KeyboardInterrupt", 130), explain.USAGE: ("Usag
 
 
 def classes() -> list[type[ColonnadeError]]:
-    """The whole tree."""
     known = (thing for thing in vars(colonnade.errors).values() if isinstance(thing, type))
     return [kind for kind in known if issubclass(kind, ColonnadeError)]
 
@@ -28,12 +27,10 @@ NAMES = {kind.__name__ for kind in classes()}
 
 
 def name_of(node: ast.AST) -> str:
-    """A class by its name alone, or by its name in a module."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def heirs(tree: ast.AST) -> list[str]:
-    """The classes of error that a module defines."""
     return [
         node.name
         for node in ast.walk(tree)
@@ -42,7 +39,6 @@ def heirs(tree: ast.AST) -> list[str]:
 
 
 def raised(tree: ast.AST) -> list[str]:
-    """The names of the classes that a module raises."""
     calls = (
         node.exc.func
         for node in ast.walk(tree)
@@ -129,7 +125,6 @@ def test_a_complaint_leads_to_its_section_in_text_and_in_json(project: Project, 
 
 
 def example(number: str) -> str:
-    """The message that a section shows."""
     found = re.search(r"```text\n(.*)\n```", SECTIONS[number].text)
     assert found is not None
     return found[1]

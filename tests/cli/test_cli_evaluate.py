@@ -25,7 +25,6 @@ delta = 1e-5
 
 
 def write(folder: Path, *, first: int, people: int, job: str, ledgers: Path, classes: int = 2) -> Path:
-    """The files of two parties about so many people, and a job."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(first)
     age, spent = rng.uniform(-1, 1, (2, people))

@@ -36,8 +36,3 @@ def test_a_run_is_exported_with_its_statement(trained: Project, cli: Cli) -> Non
     label, probabilities = running.run(["label", "probabilities"], given)
     assert label.tolist() == untyped(model.estimator()).predict(people).tolist()
     assert np.allclose(probabilities, untyped(model.estimator()).predict_proba(people), atol=1e-12)
-
-
-def test_as_json_it_is_one_object(trained: Project, cli: Cli) -> None:
-    facts = cli.facts("export run/model.json --card card.md")
-    assert (facts["card"], facts["onnx"], facts["kind"]) == ("card.md", None, "LogisticRegression")

@@ -22,18 +22,6 @@ def refused(project: Project, capsys: pytest.CaptureFixture[str]) -> int:
     return int(found)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 5])
-def test_a_handful_of_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: int) -> None:
-    assert 5 < refused(write_project(tmp_path, rows), capsys) < 200
-
-
-def test_one_common_id_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = write_project(tmp_path)
-    text = project.path("insurer.csv").read_text().replace("\nC", "\nD").replace("\nD7,", "\nC7,")
-    project.path("insurer.csv").write_text(text)
-    assert refused(project, capsys) > 5
-
-
 def test_noise_many_times_larger_than_the_data_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

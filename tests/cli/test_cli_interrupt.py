@@ -14,7 +14,7 @@ from cli_project import Cli, Project, one_object, write_project
 
 from colonnade.errors import InputError
 from colonnade.models import uncertainty
-from colonnade.runs.folders import new_folder, uninterrupted
+from colonnade.runs.folders import new_folder, terminated_as_interrupted, uninterrupted
 
 INTERRUPTED = 130
 # Enough for the run to be still dealing columns when the signal comes.
@@ -98,13 +98,13 @@ def test_ctrl_c_while_waiting_for_a_locked_ledger_is_heard_at_once(trained: Proj
     assert trained.charges("bank") == 1
 
 
-def test_ctrl_c_waits_for_what_was_paid_for_to_be_written() -> None:
-    done = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        signal.raise_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_what_was_paid_for_to_be_written(number: signal.Signals) -> None:
+    done, before = [], signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), terminated_as_interrupted(), uninterrupted():
+        signal.raise_signal(number)
         done.append("written")
-    assert done == ["written"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert done == ["written"] and signal.getsignal(number) is before
 
 
 def test_ctrl_c_that_a_block_answers_by_skipping_something_ends_nothing_else() -> None:

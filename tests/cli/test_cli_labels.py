@@ -39,7 +39,6 @@ def several(project: Project) -> Project:
 
 
 def everybody(path: str) -> None:
-    """Both parties' columns in one file."""
     with Path("bank.csv").open() as bank, Path("insurer.csv").open() as insurer:
         rows = [one | other for one, other in zip(csv.DictReader(bank), csv.DictReader(insurer), strict=True)]
     with Path(path).open("w") as file:

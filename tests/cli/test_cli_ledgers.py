@@ -1,15 +1,11 @@
 """What the command line does with ledgers: shows them, and stops where one cannot be trusted or reached."""
 
-import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from cli_project import Cli, Project, train
 
 from colonnade.cli.app import run
-from colonnade.ledger import Ledger
 
 PRIVACY, LEDGER = 5, 6
 
@@ -65,36 +61,6 @@ def test_the_history_is_written_as_a_table_and_a_picture_and_never_over_a_file(
     )
 
 
-def test_a_ledger_cut_short_shows_against_a_peers_receipts(
-    trained: Project, cli: Cli, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # A new ledger in place of the old one: its chain is in order, and its history is gone.
-    trained.path("bank.ledger").unlink()
-    Ledger.create(trained.path("bank.ledger"), "bank")
-    capsys.readouterr()
-    assert run(["ledger", "bank.toml"]) == 0
-    assert "is not the ledger of bank that a peer holds receipts of" in cli(
-        "ledger bank.toml --witness insurer.ledger", code=LEDGER
-    )
-
-
-def test_a_locked_ledger_is_named_and_nothing_is_charged(
-    trained: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    before = trained.files()
-    holder = sqlite3.connect(trained.path("insurer.ledger"), isolation_level=None)
-    try:
-        holder.execute("BEGIN IMMEDIATE")
-        assert train(trained) == LEDGER
-    finally:
-        holder.close()
-    assert "insurer.ledger: another process holds this ledger" in capsys.readouterr().err
-    assert trained.files() == before
-    assert trained.charges("bank") == trained.charges("insurer") == 1
-    assert train(trained) == 0, "and once it is free, all goes on"
-
-
 def test_the_budget_ends_and_then_the_ledger_refuses(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,15 +73,3 @@ def test_the_budget_ends_and_then_the_ledger_refuses(
     assert sorted(path.name for path in project.path("runs").iterdir()) == sorted(
         ["job", *(f"job-{number}" for number in range(2, done + 1))]
     )
-
-
-def test_reading_a_ledger_loads_no_model(trained: Project) -> None:
-    # What takes most of a second to load; a process of its own, because tests have loaded everything.
-    code = (
-        "import sys; from colonnade.cli.app import run; "
-        f"code = run(['ledger', {str(trained.path('bank.toml'))!r}]); "
-        "heavy = {'sklearn', 'scipy.stats', 'scipy.optimize', 'numba', 'torch'}; "
-        "print(sorted(heavy & set(sys.modules))); sys.exit(code)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"

@@ -5,7 +5,7 @@ from typing import Any
 
 from certificates import Root
 from cli_project import Cli, Project, train
-from relayed_jobs import houses, run_job
+from relayed_jobs import houses, run_job, unseeded
 from two_houses import MEMBERS, job_text
 
 from colonnade.cli.app import run
@@ -65,9 +65,7 @@ def test_sites_refuse_a_peers_new_ledger_before_anything_is_charged(tmp_path: Pa
     texts = dict.fromkeys(MEMBERS, job_text('method = "moments"'))
 
     def states(job_id: str) -> set[str]:
-        for kit in kits.values():
-            # Otherwise the seeds, and with them the run's name, would be those of the run before.
-            kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+        unseeded(kits)
         outcomes.update(run_job(kits, texts=texts, job_id=job_id))
         return {item["state"] for item in outcomes.values()}
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_project import one_object
+from cli_project import Cli
 
-from colonnade.cli.app import run
 from colonnade.evaluation.predict import load_model
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
@@ -99,23 +98,6 @@ def write_people(
     )
 
 
-def announced(verb: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What a verb that succeeds prints as JSON."""
-    capsys.readouterr()
-    ended = run([*verb, "--json"])
-    printed = capsys.readouterr()
-    assert ended == 0, f"{' '.join(verb)}: {printed.out}"
-    return one_object(printed.out)
-
-
-def refused(verb: list[str], capsys: pytest.CaptureFixture[str], *, code: int = INPUT) -> str:
-    """What a verb says that refuses what it is given."""
-    capsys.readouterr()
-    ended, said = run(verb), capsys.readouterr().err
-    assert ended == code, f"{' '.join(verb)}: {said}"
-    return said
-
-
 def numbered() -> Iterator[Any]:
     """Every case with two to five owners; a study but where plans state coalitions without names, once a method."""
     for place, case in enumerate(CASES):
@@ -132,7 +114,7 @@ def test_what_a_run_of_so_many_owners_left_is_read_by_every_verb(
     count: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     if case.method == "network":
         pytest.importorskip("torch")
@@ -144,25 +126,25 @@ def test_what_a_run_of_so_many_owners_left_is_read_by_every_verb(
     write_people(Path("strangers"), case, owners, first=1000, public=apart)
     write_table(Path("rows.csv"), values(2000, owners, case.task))
 
-    stated = announced(["train", "trained/job.toml", "--output", "run"], capsys)["guarantees"]
+    stated = cli.facts("train", "trained/job.toml", "--output", "run")["guarantees"]
     assert (f"any {count // 2} owners" in {item["observer"] for item in stated}) == _unnamed(case, count)
     for path in (*Path("run").glob("model*.json"), *Path("run/parties").glob("*.model.json")):
         assert len(load_model(path).privacy) == len(stated)
     if Path("run/release.npz").exists():
         assert len(MomentRelease.load("run/release.npz").guarantees) == len(stated)
 
-    assert announced(["show", "run"], capsys)["guarantees"] == stated
-    assert run(["show", "run", "--verbose"]) == 0
-    announced(["report", "run", "--output", "page.html"], capsys)
+    assert cli.facts("show", "run")["guarantees"] == stated
+    cli("show run --verbose")
+    cli.facts("report", "run", "--output", "page.html")
     assert "<html" in Path("page.html").read_text()
     scored = ["predict", "run", *(["--rows", "rows.csv"] if case.released else ["strangers/job.toml"])]
-    assert len(announced(scored, capsys)["scores"]) == PEOPLE
-    _judged(case, capsys)
-    _exported(case, capsys)
+    assert len(cli.facts(*scored)["scores"]) == PEOPLE
+    _judged(case, cli)
+    _exported(case, cli)
     paid = set()
     for owner in (owners[0], owners[-1]):
-        kept = announced(["ledger", f"trained/{owner}.toml", "--export", f"{owner}.json"], capsys)
-        assert announced(["ledger", f"{owner}.json"], capsys)["totals"] == kept["totals"]
+        kept = cli.facts("ledger", f"trained/{owner}.toml", "--export", f"{owner}.json")
+        assert cli.facts("ledger", f"{owner}.json")["totals"] == kept["totals"]
         paid |= {total["observer"] for total in kept["totals"]}
     # A ledger names whom it charges for: coalitions without names are bounded beside the lines.
     assert paid and paid <= {item["observer"] for item in stated} | {"reader", "server"}
@@ -173,27 +155,27 @@ def _unnamed(case: Case, count: int) -> bool:
     return case.method in SHARED and count > 3
 
 
-def _judged(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+def _judged(case: Case, cli: Cli) -> None:
     """On private people and on a file, where the model is released; by noisy scores, where it is a network."""
     on_file = ["evaluate", "run", "--rows", "rows.csv", "--label", "risk"]
     if case.released and case.task != "pca":
-        announced(on_file, capsys)
+        cli.facts(*on_file)
     if case.method == "network" or (case.released and case.task != "pca"):
-        assert announced(["evaluate", "run", "strangers/job.toml", "--epsilon", "20"], capsys)["guarantees"]
+        assert cli.facts("evaluate", "run", "strangers/job.toml", "--epsilon", "20")["guarantees"]
     elif case.released:
-        assert "components" in refused(on_file, capsys, code=PLAN)
+        assert "components" in cli(*on_file, code=PLAN)
     else:
-        assert "stay with their parties" in refused(["evaluate", "run", "strangers/job.toml"], capsys)
+        assert "stay with their parties" in cli("evaluate", "run", "strangers/job.toml", code=INPUT)
 
 
-def _exported(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+def _exported(case: Case, cli: Cli) -> None:
     verb = ["export", "run", "--onnx", "model.onnx", "--card", "card.md"]
     if case.released:
         pytest.importorskip("onnx")
-        announced(verb, capsys)
+        cli.facts(*verb)
         assert Path("model.onnx").stat().st_size and "ε" in Path("card.md").read_text()
     else:
-        assert "stay with their parties" in refused(verb, capsys)
+        assert "stay with their parties" in cli(*verb, code=INPUT)
 
 
 def test_every_method_is_held_to_this() -> None:

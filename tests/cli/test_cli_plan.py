@@ -7,14 +7,10 @@ import pytest
 from cli_project import ROWS, Cli, Project, one_object, train
 from typed import untyped
 
-from colonnade.cli import plan_answer as plan_words
 from colonnade.cli.app import run
-from colonnade.cli.plan_answer import named_methods as named
 from colonnade.cli.plan_answer import plan_text
-from colonnade.federation.job import Job
 from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.table import METHODS, methods_for
+from colonnade.methods.table import METHODS
 from colonnade.planning.pilot import PilotRuns
 from colonnade.planning.recommend import Answer, ask_budgets
 
@@ -66,13 +62,6 @@ def test_a_plan_says_what_is_checked(project: Project, cli: Cli) -> None:
         project.edit("job.toml", method, requested)
         assert said in " ".join(cli("plan", "job.toml", "--rows", "100", "--no-simulation", *OWN).split())
         project.edit("job.toml", requested, method)
-
-
-def test_a_plan_says_what_could_be_checked() -> None:
-    plans = {"threshold": 1, "protocol": MarginPlan.protocol, "verify": "none"}
-    assert 'verify = "all" in the job asks for checks' in plan_words._checked(plans)
-    for other in (plans | {"threshold": 2}, {"threshold": 1, "protocol": "private messages"}):
-        assert plan_words._checked(other).endswith("everybody runs this protocol.")
 
 
 def test_a_plan_says_if_it_leaves_out_matching_ids(project: Project, cli: Cli) -> None:
@@ -184,16 +173,6 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
     assert "trains a network" in methods["network"]["passed"] and not methods["network"]["reason"]
     assert methods["functional"]["passed"] == "a budget refuses it" and methods["functional"]["guarantees"]
     assert methods["encrypted"]["forecast"] is methods["network"]["forecast"] is None
-
-
-def test_all_methods_can_be_asked_for(project: Project) -> None:
-    job = Job.load(project.path("job.toml"))
-    every = {method.name for method in methods_for("classification")}
-    assert (
-        named(job, "all") == frozenset(every)
-        and named(job, None) is None
-        and named(job, "none") == frozenset()
-    )
 
 
 def test_people_who_are_held_out_are_not_planned_to_be_trained_on(project: Project, cli: Cli) -> None:

@@ -14,7 +14,7 @@ import colonnade.cli.train
 from colonnade.cli.app import run
 from colonnade.evaluation.predict import Stored
 from colonnade.models.release import MomentRelease
-from colonnade.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
+from colonnade.runs.folders import draft_of, terminated_as_interrupted
 
 INPUT, INTERRUPTED = 3, 130
 WHOLE = {"release.npz", "model.json", "facts.json", "report.html"}
@@ -154,15 +154,6 @@ def test_parts_of_a_model_are_kept_too(project: Project, monkeypatch: pytest.Mon
     assert run(["recover", "run"]) == 0
     assert {"facts.json", "report.html"} <= names(project.path("run"))
     assert names(project.path("run/parties")) == parts
-
-
-def test_sigterm_waits_for_what_was_paid_for_as_ctrl_c_does() -> None:
-    done = []
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), terminated_as_interrupted(), uninterrupted():
-        signal.raise_signal(signal.SIGTERM)
-        done.append("written")
-    assert done == ["written"] and signal.getsignal(signal.SIGTERM) is before
 
 
 def test_sigterm_is_heard_where_ctrl_c_is_ignored() -> None:

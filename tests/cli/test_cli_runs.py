@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +15,10 @@ from colonnade.methods.encrypted import plan as encrypted_plan
 from colonnade.runtime.party import Party
 
 INPUT, PROTOCOL = 3, 7
-COLONNADE = (sys.executable, "-c", "from colonnade.cli import main; main()")
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project with one run in it, which no test changes."""
     project = write_project(tmp_path_factory.mktemp("finished"))
     assert run(["train", str(project.path("job.toml")), "--output", str(project.path("runs/first"))]) == 0
     return project
@@ -104,30 +101,8 @@ def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
     assert cli("runs").splitlines()[1].endswith("failed")
 
 
-def test_two_processes_that_want_one_folder_make_one_run_and_one_charge(tmp_path: Path) -> None:
-    project = write_project(tmp_path)
-    processes = [
-        subprocess.Popen(
-            [*COLONNADE, "train", "job.toml", "--output", "out"],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    said = [process.communicate(timeout=120) for process in processes]
-    assert sorted(process.returncode for process in processes) == [0, INPUT], said
-    (refused,) = (err for process, (_, err) in zip(processes, said, strict=True) if process.returncode)
-    assert "another run is writing out" in refused or "out exists already" in refused
-    assert (tmp_path / "out" / "facts.json").is_file()
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")] == []
-    assert project.charges("bank") == project.charges("insurer") == 1
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 256 kB of its own."""
     place = tmp_path / "disk"
     place.mkdir()
     made = subprocess.run(
@@ -137,15 +112,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("only a superuser can mount a small disk")
     yield place
     subprocess.run(["umount", str(place)], check=True)
-
-
-def test_a_full_disk_is_found_before_anything_is_charged(
-    project: Project, small_disk: Path, cli: Cli
-) -> None:
-    err = cli("train", "job.toml", "--output", str(small_disk / "run"), code=INPUT)
-    assert str(small_disk / "run") in err and "No space left" in err and "Nothing was run or charged" in err
-    assert list(small_disk.iterdir()) == []
-    assert project.charges("bank") == project.charges("insurer") == 0
 
 
 def test_a_disk_that_fills_up_during_the_run_is_told_with_file_and_charge(

@@ -1,13 +1,12 @@
 """`colonnade schema`: a draft holds no value, and nothing passes until a person has filled it in."""
 
-import json
 import sqlite3
 from pathlib import Path
 
 import duckdb
 import pytest
+from cli_project import Cli
 
-from colonnade.cli.app import run
 from colonnade.data.schema import Schema
 from colonnade.errors import SchemaError
 
@@ -24,12 +23,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [",".join(f'"{value}"' for value in row) for row in ROWS]
     Path("bank.csv").write_text("\n".join(lines), encoding="utf-8")
-
-
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["schema", *arguments]) == code
-    captured = capsys.readouterr()
-    return captured.out + captured.err
 
 
 FILLED = {
@@ -49,10 +42,8 @@ FILLED = {
 }
 
 
-def test_a_draft_has_names_and_kinds_and_no_value_and_passes_once_it_is_filled_in(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = printed(capsys, "bank.csv")
+def test_a_draft_has_names_and_kinds_and_no_value_and_passes_once_it_is_filled_in(cli: Cli) -> None:
+    text = cli("schema", "bank.csv")
     for row in ROWS[1:]:
         for value in filter(None, row):
             assert value not in text
@@ -60,41 +51,37 @@ def test_a_draft_has_names_and_kinds_and_no_value_and_passes_once_it_is_filled_i
     with pytest.raises(SchemaError, match=r"columns.age.low: low is left blank"):
         Schema.parse(text)
 
-    assert "5 columns" in printed(capsys, "bank.csv", "--output", "bank.toml")
+    assert "5 columns" in cli("schema", "bank.csv", "--output", "bank.toml")
     assert Path("bank.toml").read_text(encoding="utf-8").rstrip() == text.rstrip()
-    said = printed(capsys, "--check", "bank.toml", code=INPUT)
+    said = cli("schema", "--check", "bank.toml", code=INPUT)
     assert said.count("left blank.") == 8 and "columns.income, yearly.low" in said and "leak" in said
 
     for blank, filled in FILLED.items():
         assert blank in text
         text = text.replace(blank, filled)
     Path("bank.toml").write_text(text, encoding="utf-8")
-    assert "complete" in printed(capsys, "--check", "bank.toml")
-    assert "agrees with the columns" in printed(capsys, "--check", "bank.toml", "--data", "bank.csv")
+    assert "complete" in cli("schema", "--check", "bank.toml")
+    assert "agrees with the columns" in cli("schema", "--check", "bank.toml", "--data", "bank.csv")
 
 
-def test_a_check_names_columns_that_the_data_lacks_and_kinds_that_it_does_not_have(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_check_names_columns_that_the_data_lacks_and_kinds_that_it_does_not_have(cli: Cli) -> None:
     Path("a.toml").write_text('id = "customer id"\ncolumns.agee = {kind = "numeric", low = 0, high = 9}')
-    assert "complete" in printed(capsys, "--check", "a.toml")
-    said = printed(capsys, "--check", "a.toml", "--data", "bank.csv", code=INPUT)
+    assert "complete" in cli("schema", "--check", "a.toml")
+    said = cli("schema", "--check", "a.toml", "--data", "bank.csv", code=INPUT)
     assert "column 'agee' is declared but not in the file bank.csv. Did you mean 'age'?" in said
     with duckdb.connect("a.duckdb") as database:
         database.execute('CREATE TABLE t AS SELECT 1 AS "customer id", true AS agee')
     query = ("--data", "a.duckdb", "--sql", "select * from t")
-    assert "holds BOOLEAN values" in printed(capsys, "--check", "a.toml", *query, code=INPUT)
+    assert "holds BOOLEAN values" in cli("schema", "--check", "a.toml", *query, code=INPUT)
     Path("a.toml").write_text('id = "customer id"\ncolumns.age = {kind = "numeric", low = 9, high = 0}')
-    assert "not below" in printed(capsys, "--check", "a.toml", code=INPUT)
+    assert "not below" in cli("schema", "--check", "a.toml", code=INPUT)
 
 
-def test_kinds_come_from_the_types_of_a_database_and_from_text_where_there_are_none(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_kinds_come_from_the_types_of_a_database_and_from_text_where_there_are_none(cli: Cli) -> None:
     create = "CREATE TABLE t (user_id BIGINT, x DECIMAL(9, 2), seen TIMESTAMP, ok BOOLEAN, code VARCHAR)"
     with duckdb.connect("b.duckdb") as database:
         database.execute(create)
-    drafted = json.loads(printed(capsys, "b.duckdb", "--sql", "select * from t", "--json"))
+    drafted = cli.facts("schema", "b.duckdb", "--sql", "select * from t")
     kinds = {"x": "numeric", "seen": "date", "ok": "binary", "code": "categorical"}
     assert (drafted["id"], drafted["kinds"]) == ("user_id", kinds)
     assert "values = [false, true]" in drafted["schema"]
@@ -102,16 +89,16 @@ def test_kinds_come_from_the_types_of_a_database_and_from_text_where_there_are_n
     # The text of numbers is a number's only where a source knows nothing better.
     with duckdb.connect("b.duckdb") as database:
         database.execute("INSERT INTO t VALUES (1, 2.5, '2020-01-01', true, '7')")
-    assert json.loads(printed(capsys, "b.duckdb", "--sql", "select * from t", "--json"))["kinds"] == kinds
+    assert cli.facts("schema", "b.duckdb", "--sql", "select * from t")["kinds"] == kinds
     lite = sqlite3.connect("b.db")
     with lite:
         lite.execute(create)
         lite.execute("INSERT INTO t VALUES (1, 2.5, '2020-01-01 10:00', 1, '7')")
     lite.close()
-    drafted = json.loads(printed(capsys, "sqlite:b.db", "--sql", "select * from t", "--json"))
+    drafted = cli.facts("schema", "sqlite:b.db", "--sql", "select * from t")
     assert drafted["kinds"] == {"x": "numeric", "seen": "date", "ok": "numeric", "code": "numeric"}
 
     Path("bank.toml").write_text('data = {sql = "select code, x from t", database = "b.duckdb"}')
-    drafted = json.loads(printed(capsys, "bank.toml", "--json"))
+    drafted = cli.facts("schema", "bank.toml")
     assert drafted["id"] is None and list(drafted["kinds"]) == ["code", "x"]
     assert 'id = ""' in drafted["schema"]

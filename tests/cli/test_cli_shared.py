@@ -91,7 +91,6 @@ def a_value_out_of_bounds(project: Project) -> None:
 
 
 def another_value(project: Project) -> None:
-    """A value that changes what is summed."""
     project.row("bank.csv", 7, "C6,30,clerk,low")
 
 
@@ -123,7 +122,6 @@ def finished(folder: Path, change: Change, *, method: str) -> Project:
 
 
 def shared_files(project: Project) -> dict[str, bytes]:
-    """Every file of the run that is for its readers."""
     run = project.path("run")
     return {
         path.relative_to(run).as_posix(): path.read_bytes()

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from certificates import Root
-from cli_project import Cli, one_object
+from cli_project import Cli
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, job_text, split
 
-from colonnade.cli.app import run
 from colonnade.federation.files import FORMAT, sealed_text
 from colonnade.sites.kit import Kit
 
@@ -33,18 +32,9 @@ def kits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kit]:
     return made
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """What a verb says, on whichever side."""
-    assert run(list(words)) == code
-    streams = capsys.readouterr()
-    return streams.err if code else streams.out
-
-
-def test_the_runs_of_a_kit_are_listed(
-    kits: dict[str, Kit], tmp_path: Path, cli: Cli, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_runs_of_a_kit_are_listed(kits: dict[str, Kit], tmp_path: Path, cli: Cli) -> None:
     for member in MEMBERS:
-        listed = one_object(said(capsys, "runs", "--kit", str(kits[member].path), "--json"))["runs"]
+        listed = cli.facts("runs", "--kit", str(kits[member].path))["runs"]
         assert {Path(line["run"]).name: line["state"] for line in listed} == {
             "released": "done",
             "split": "done",
@@ -65,45 +55,43 @@ def test_a_site_keeps_what_is_its_own_to_itself(kits: dict[str, Kit]) -> None:
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_run_of_a_kit_is_shown_and_reported(
-    kits: dict[str, Kit], member: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kits: dict[str, Kit], member: str, tmp_path: Path, cli: Cli
 ) -> None:
     for job_id in ("released", "split"):
         folder = kits[member].run_folder(job_id)
-        shown = said(capsys, "show", str(folder))
+        shown = cli("show", str(folder))
         assert "What each observer can learn at most" in shown and "60 people" in shown
         page = tmp_path / f"{job_id}.html"
-        said(capsys, "report", str(folder), "--output", str(page))
+        cli("report", str(folder), "--output", str(page))
         assert page.read_text() == (folder / "report.html").read_text()
     refused = str(kits[member].run_folder("refused"))
-    assert "It stopped at step" in said(capsys, "show", refused)
-    assert "failed" in said(capsys, "report", refused, code=INPUT)
+    assert "It stopped at step" in cli("show", refused)
+    assert "failed" in cli("report", refused, code=INPUT)
 
 
 def test_a_released_model_of_a_kit_scores_and_is_exported(
-    kits: dict[str, Kit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kits: dict[str, Kit], tmp_path: Path, cli: Cli
 ) -> None:
     rows = tmp_path / "new.csv"
     rows.write_text("id,bank_0,bank_1,shop_0,shop_1\nann,0.1,0.2,0.3,0.4\nbob,0.9,0.8,0.7,0.6\n")
     answers = set()
     for member in MEMBERS:
         folder = str(kits[member].run_folder("released"))
-        answers.add(said(capsys, "predict", folder, "--rows", str(rows)))
+        answers.add(cli("predict", folder, "--rows", str(rows)))
         card = tmp_path / f"{member}.md"
-        said(capsys, "export", folder, "--card", str(card))
+        cli("export", folder, "--card", str(card))
         assert "on columns that bank and shop hold" in card.read_text()
     assert len(answers) == 1, "everybody has the same model"
     part = str(kits["bank"].run_folder("split"))
-    assert "stay with their parties" in said(capsys, "predict", part, "--rows", str(rows), code=INPUT)
-    assert "stay with their parties" in said(
-        capsys, "export", part, "--card", str(tmp_path / "c"), code=INPUT
-    )
+    assert "stay with their parties" in cli("predict", part, "--rows", str(rows), code=INPUT)
+    assert "stay with their parties" in cli("export", part, "--card", str(tmp_path / "c"), code=INPUT)
     nothing = str(kits["server"].run_folder("split"))
-    assert "holds no model" in said(capsys, "predict", nothing, "--rows", str(rows), code=INPUT)
+    assert "holds no model" in cli("predict", nothing, "--rows", str(rows), code=INPUT)
 
 
-def test_a_run_of_a_kit_is_audited(kits: dict[str, Kit], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_a_kit_is_audited(kits: dict[str, Kit], cli: Cli) -> None:
     folder = kits["shop"].run_folder("released")
-    facts = one_object(said(capsys, "audit", str(folder), "--runs", "8", "--json"))
+    facts = cli.facts("audit", str(folder), "--runs", "8")
     assert facts["method"] == "moments" and (folder / "audit.json").exists()
     assert "audit" in (folder / "report.html").read_text()
 
@@ -113,20 +101,20 @@ def test_a_run_of_a_kit_is_audited(kits: dict[str, Kit], capsys: pytest.CaptureF
     [(99, "format 99; this version of Colonnade reads up to 2"), ("two", "which never was")],
 )
 def test_a_run_of_a_form_that_is_not_known_is_refused_by_name(
-    number: object, announced: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    number: object, announced: str, tmp_path: Path, cli: Cli
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(KEPT / "one-process" / "moments", folder)
     facts = json.loads((folder / "facts.json").read_text())
     assert "format" not in facts, "records of the first form have no number"
-    said(capsys, "show", str(folder))
+    cli("show", str(folder))
     assert json.loads(sealed_text(facts))["format"] == FORMAT
     (folder / "facts.json").write_text(json.dumps(facts | {"format": number}))
     for verb in ("show", "report", "audit", "export"):
         words = ("--card", str(tmp_path / "card.md")) if verb == "export" else ()
-        assert announced in said(capsys, verb, str(folder), *words, code=INPUT)
+        assert announced in cli(verb, str(folder), *words, code=INPUT)
     shutil.move(folder, tmp_path / ".run.draft")
     kept = {"format": number, "facts": facts, "components": None}
     (tmp_path / ".run.draft" / "facts.json").unlink()
     (tmp_path / ".run.draft" / "paid.json").write_text(json.dumps(kept))
-    assert announced in said(capsys, "recover", str(folder), code=INPUT)
+    assert announced in cli("recover", str(folder), code=INPUT)

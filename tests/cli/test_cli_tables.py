@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_project import Cli
 from tables_people import people, release_with
-
-from colonnade.cli.app import run
 
 
 @pytest.fixture(scope="module")
@@ -17,28 +16,21 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def said(capsys: Any, *words: str, code: int = 0) -> dict[str, Any]:
-    assert run([*words, "--json"]) == code
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_synthesize_writes_a_table_and_its_manifest(released: Path, tmp_path: Path, capsys: Any) -> None:
+def test_synthesize_writes_a_table_and_its_manifest(released: Path, tmp_path: Path, cli: Cli) -> None:
     target = tmp_path / "table.csv"
-    facts = said(capsys, "synthesize", str(released), "-n", "300", "-o", str(target), "--seed", "4")
+    facts = cli.facts("synthesize", str(released), "-n", "300", "-o", str(target), "--seed", "4")
     assert facts["extra_epsilon"] == 0 and facts["rows"] == 300 and facts["fit"]["reached_the_noise"]
     assert len(target.read_text().splitlines()) == 301
     manifest = json.loads((tmp_path / "table.manifest.json").read_text())
     assert manifest["seed"] == 4 and manifest["not_to_do"]
     again = tmp_path / "again.csv"
-    said(capsys, "synthesize", str(released), "-n", "300", "-o", str(again), "--seed", "4")
+    cli.facts("synthesize", str(released), "-n", "300", "-o", str(again), "--seed", "4")
     assert again.read_bytes() == target.read_bytes()
 
 
-def test_synthesize_says_in_words_what_it_wrote(released: Path, tmp_path: Path, capsys: Any) -> None:
+def test_synthesize_says_in_words_what_it_wrote(released: Path, tmp_path: Path, cli: Cli) -> None:
     words = ["synthesize", str(released), "-n", "50", "-o", str(tmp_path / "t.parquet"), "-c", "age"]
-    assert run([*words, "-c", "owner"]) == 0
-    text = capsys.readouterr().out
+    text = cli(*words, "-c", "owner")
     assert "50 synthetic people, 3 columns" in text and "Nothing was charged" in text and "Not to do" in text
 
 
@@ -53,25 +45,17 @@ def test_synthesize_says_in_words_what_it_wrote(released: Path, tmp_path: Path, 
     ],
 )
 def test_what_synthesize_refuses_leaves_nothing(
-    released: Path, tmp_path: Path, monkeypatch: Any, capsys: Any, words: tuple[str, ...], says: str
+    released: Path, tmp_path: Path, monkeypatch: Any, cli: Cli, words: tuple[str, ...], says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    error = said(capsys, "synthesize", str(released), *words, code=3)["error"]
+    error = cli.facts("synthesize", str(released), *words, code=3)["error"]
     assert says in error["message"] and list(tmp_path.iterdir()) == []
 
 
-def test_a_run_without_a_release_is_told(tmp_path: Path, capsys: Any) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "facts.json").write_text('{"learnt": {}}')
-    error = said(capsys, "synthesize", str(tmp_path / "run"), "-n", "9", "-o", "t.csv", code=3)["error"]
-    assert "has no release.npz" in error["message"]
-
-
 def test_describe_says_what_a_release_says_in_words_in_json_and_on_a_page(
-    released: Path, tmp_path: Path, capsys: Any
+    released: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    assert run(["describe", str(released), "-o", str(tmp_path / "page.html")]) == 0
-    text = capsys.readouterr().out
+    text = cli("describe", str(released), "-o", str(tmp_path / "page.html"))
     assert "age (bank): mean" in text and "information value" in text and "weight of evidence" in text
     page = (tmp_path / "page.html").read_text()
     assert (
@@ -80,13 +64,13 @@ def test_describe_says_what_a_release_says_in_words_in_json_and_on_a_page(
         and "http://" not in page.replace("http://www.w3.org", "")
         and "https://" not in page
     )
-    facts = said(capsys, "describe", str(released))
+    facts = cli.facts("describe", str(released))
     assert len(facts["columns"]) == 4 and len(facts["pairs"]) == 6 and facts["left_out"] == []
-    error = said(capsys, "describe", str(released), "-o", str(tmp_path / "page.html"), code=3)["error"]
+    error = cli.facts("describe", str(released), "-o", str(tmp_path / "page.html"), code=3)["error"]
     assert "exists already" in error["message"]
 
 
-def test_describe_leaves_out_what_it_cannot_tell_and_says_so(tmp_path: Path, capsys: Any) -> None:
+def test_describe_leaves_out_what_it_cannot_tell_and_says_so(tmp_path: Path, cli: Cli) -> None:
     from learn_releases import release_of
     from tables_people import LABEL, OWNER
 
@@ -100,6 +84,6 @@ def test_describe_leaves_out_what_it_cannot_tell_and_says_so(tmp_path: Path, cap
     ):
         made = release_of([("bank", Encoder(columns, "circle"), raw)], LABEL, risk, noise=1.0)
         made.save(tmp_path / f"{name}.npz")
-    assert said(capsys, "describe", str(tmp_path / "mixed.npz"))["left_out"] == ["age"]
-    error = said(capsys, "describe", str(tmp_path / "none.npz"), code=3)["error"]
+    assert cli.facts("describe", str(tmp_path / "mixed.npz"))["left_out"] == ["age"]
+    error = cli.facts("describe", str(tmp_path / "none.npz"), code=3)["error"]
     assert "no column in bins or categories" in error["message"]

@@ -31,7 +31,6 @@ def releases(project: Project, party: str) -> list[Any]:
 
 
 def only(project: Project, kept: range) -> None:
-    """Leave these people in both tables."""
     for party in FILES:
         whole = project.path(f"{party}.whole")
         if not whole.exists():
@@ -56,16 +55,6 @@ def test_ids_respelt_by_other_rules_get_no_exact_scores(trained: Project, cli: C
     assert exact(trained) == 0
     # Noise covers whoever they are.
     assert run(["predict", "run", "job.toml", "--epsilon", "1"]) == 0
-
-
-def test_another_id_column_gets_no_exact_scores(trained: Project, cli: Cli) -> None:
-    for party in FILES:
-        header, *rows = trained.path(f"{party}.csv").read_text().splitlines()
-        numbered = [f"number,{header}", *(f"{place + 7000},{row}" for place, row in enumerate(rows))]
-        trained.path(f"{party}.csv").write_text("\n".join(numbered) + "\n")
-    named_by(trained, '"number"')
-    assert "those to score are named by column 'number'" in cli("predict run job.toml", code=REFUSED)
-    assert exact(trained) == 0
 
 
 def test_people_of_one_training_get_no_exact_scores_by_the_model_of_another(

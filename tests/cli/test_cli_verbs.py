@@ -134,7 +134,6 @@ def test_the_people_of_the_demonstration_are_those_that_the_published_tables_cou
 
 
 def verbs(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every verb, those of groups included."""
     command = typer.main.get_command(app) if command is None else command
     inner = getattr(command, "commands", None)
     if inner is None:
@@ -157,26 +156,25 @@ def test_nothing_asked_is_help_not_an_error(cli: Cli) -> None:
     assert cli("--version").startswith("colonnade ")
 
 
-def test_help_waits_for_no_numerical_library() -> None:
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["train", "--help"], "numpy scipy sklearn numba duckdb pyarrow matplotlib"),
+        (["train", "job.toml", "--json"], "sklearn torch scipy.stats scipy.optimize matplotlib"),
+        (["ledger", "bank.toml"], "sklearn torch scipy.stats scipy.optimize numba"),
+    ],
+    ids=["help", "a run by moments", "a ledger"],
+)
+def test_a_verb_waits_for_no_library_that_it_does_not_need(
+    trained: Project, words: list[str], heavy: str
+) -> None:
+    # A process of its own, because tests have loaded everything.
     script = (
-        "import sys\nfrom colonnade.cli.app import run\nrun(['train', '--help'])\n"
-        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'duckdb', 'pyarrow', 'matplotlib'}\n"
-        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+        f"import sys\nfrom colonnade.cli.app import run\nassert run({words}) == 0\n"
+        f"sys.exit(', '.join(set({heavy.split()}) & set(sys.modules)) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_run_by_moments_waits_for_no_library_that_it_does_not_need(project: Project) -> None:
-    # Columns are Arrow arrays, and pyarrow itself looks for pandas when it makes one.
-    script = (
-        "import sys\nfrom colonnade.cli.app import run\nassert run(['train', 'job.toml', '--json']) == 0\n"
-        "heavy = {'sklearn', 'torch', 'scipy.stats', 'scipy.optimize', 'matplotlib'}\n"
-        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=project.folder, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=trained.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -188,26 +188,23 @@ def rezip(folder: Path, name: str, member: str, digits: str) -> None:
             new.writestr(item, contents)
 
 
-def tell(folder: Path, name: str, where: str, value: Any = None) -> None:
+def tell(folder: Path, name: str, where: str, value: Any = None, *, gone: bool = False) -> None:
     """Put another value at a dotted place of a JSON file; "null" there is nothing."""
     data = json.loads((folder / name).read_text(encoding="utf-8"))
     place: Any = data
     *path, last = where.split(".")
     for key in path:
         place = place[int(key)] if isinstance(place, list) else place[key]
-    place[int(last) if isinstance(place, list) else last] = value
+    if gone:
+        del place[int(last) if isinstance(place, list) else last]
+    else:
+        place[int(last) if isinstance(place, list) else last] = value
     (folder / name).write_text(json.dumps(data), encoding="utf-8")
 
 
 def untell(folder: Path, name: str, where: str) -> None:
     """Take a key out of a JSON file."""
-    data = json.loads((folder / name).read_text(encoding="utf-8"))
-    place: Any = data
-    *path, last = where.split(".")
-    for key in path:
-        place = place[int(key)] if isinstance(place, list) else place[key]
-    del place[int(last) if isinstance(place, list) else last]
-    (folder / name).write_text(json.dumps(data), encoding="utf-8")
+    tell(folder, name, where, gone=True)
 
 
 def sqlite(folder: Path, name: str, statement: str) -> None:

@@ -29,8 +29,6 @@ HALF_WRITTEN = ("*.draft", "*.draft/*", "*.tmp", "*.new", "*.new-journal", "*-jo
 
 @dataclass(frozen=True)
 class Ending:
-    """How a verb ended, and what it said."""
-
     code: int
     out: str
     err: str
@@ -51,8 +49,6 @@ def run_case(case: Case, folder: Path) -> tuple[Ending, list[str]]:
 
 @dataclass(frozen=True)
 class Disk:
-    """The files of a folder, and what its ledgers hold."""
-
     files: frozenset[str]
     ledgers: dict[str, Any]
 

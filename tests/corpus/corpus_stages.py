@@ -27,7 +27,6 @@ class Stages:
         self._folder = folder
 
     def copy(self, name: str, to: Path) -> None:
-        """A copy of a stage, for a case to spoil."""
         made = self._folder / name
         if not made.exists():
             made.mkdir()
@@ -81,7 +80,6 @@ STAGES: dict[str, Callable[[Path], None]] = {
 
 
 def _well(folder: Path, line: str) -> None:
-    """A verb that must end well."""
     before, said = Path.cwd(), io.StringIO()
     os.chdir(folder)
     try:

@@ -52,7 +52,6 @@ class Fence:
 
     @property
     def file(self) -> str | None:
-        """The file that this fence is, if it is one."""
         if self.kind not in WRITTEN:
             return None
         first = re.match(r"# ([\w.-]+\.toml)\n", self.text)
@@ -60,7 +59,6 @@ class Fence:
 
     @property
     def commands(self) -> list[str]:
-        """The commands of a fence, without remarks."""
         lines = (re.split(r"(?:^|\s)#", line)[0].strip() for line in self.text.splitlines())
         return [line for line in lines if line]
 
@@ -73,7 +71,6 @@ def text_of(page: Path) -> str:
 
 
 def fences(page: Path) -> list[Fence]:
-    """The fences of a page in order."""
     text = text_of(page)
     return [
         Fence(found["kind"], found["rest"].strip(), found["text"], text[: found.start()].count("\n") + 2)
@@ -82,7 +79,6 @@ def fences(page: Path) -> list[Fence]:
 
 
 def prose(page: Path) -> str:
-    """A page without its fences."""
     return FENCE.sub("", text_of(page))
 
 
@@ -96,8 +92,6 @@ def says(printed: str, shown: str) -> bool:
 
 @dataclass(frozen=True)
 class Said:
-    """What a command said on its two streams, and how it ended."""
-
     out: str
     err: str
     code: int
@@ -105,7 +99,6 @@ class Said:
 
 @contextlib.contextmanager
 def silent_screen() -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    """Both streams of this process, caught."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield out, err

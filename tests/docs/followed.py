@@ -38,7 +38,6 @@ SHOWN = {
 
 
 def digest(test: str) -> str:
-    """SHA-256 of a slow test and of everything that its page shows."""
     announced = hashlib.sha256()
     for name in (f"tests/docs/{test}", *SHOWN[test]):
         place = ROOT / name
@@ -48,7 +47,6 @@ def digest(test: str) -> str:
 
 
 def known() -> dict[str, str]:
-    """The digests of what was followed last."""
     return dict(json.loads(FOLLOWED.read_text(encoding="utf-8"))) if FOLLOWED.exists() else {}
 
 

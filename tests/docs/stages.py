@@ -58,7 +58,6 @@ delta = 1e-6
 
 
 def tables(folder: Path, *, people: int = 400, first: int = 0) -> None:
-    """A bank's and an insurer's export."""
     rng = np.random.default_rng(first)
     income, claims = rng.uniform(0, 100_000, people), rng.poisson(1.0, people)
     repaid = np.where(income - 10_000 * claims > 30_000, "yes", "no")
@@ -91,7 +90,6 @@ def readme() -> None:
 
 
 def trained() -> None:
-    """The same after a run, so that ledgers have something to say."""
     readme()
     said = perform("colonnade train job.toml --output runs/first")
     if said.code:

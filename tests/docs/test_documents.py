@@ -19,8 +19,6 @@ import colonnade.errors
 from colonnade import Federation, Schema, Table
 from colonnade.cli.app import app, run
 from colonnade.errors import ColonnadeError
-from colonnade.federation.job import Job
-from colonnade.federation.party_file import PartyFile
 
 FRONT = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES = (*(ROOT / name for name in FRONT), *sorted((ROOT / "docs").rglob("*.md")))
@@ -185,19 +183,6 @@ def test_every_excerpt_is_in_the_file_it_names() -> None:
             assert piece in source, f"{name_of(page)}, line {fence.line}: not in {fence.rest}\n{piece}"
 
 
-def test_the_job_that_the_readme_shows_and_the_party_file_beside_it_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert [fence.file for fence in fences(ROOT / "README.md") if fence.kind == "toml"] == ["job.toml"]
-    monkeypatch.chdir(tmp_path)
-    STAGES["README.md"]()
-    job = Job.load(Path("job.toml"))
-    party = PartyFile.load(Path("bank.toml"))
-    assert party.party == job.active
-    assert len(party.open_ledger().budgets()) == 2
-    assert Schema.load(party.schema).label is not None
-
-
 def commands(page: Path) -> set[str]:
     """Commands in shell fences and in spans of code, without what follows a comment sign."""
     lines = [line for fence in fences(page) if fence.kind == "sh" for line in fence.text.splitlines()]
@@ -207,7 +192,6 @@ def commands(page: Path) -> set[str]:
 
 
 def problem_with(command: str) -> str:
-    """Why a command cannot be run, or nothing."""
     program, *words = command.split()
     if program == "make":
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
@@ -321,7 +305,6 @@ def test_decisions_are_numbered_without_gaps_and_titled_by_their_number() -> Non
 
 
 def test_nothing_names_a_folder_of_somebodys_machine() -> None:
-    """A path that exists on one machine only is of no use to the next reader."""
     machine = re.compile(
         r"(?<![\w.}/])/(?:home|root|Users|mnt|srv|opt(?!/colonnade)|work|workspace|data)/\w|file://|localhost:\d"
     )

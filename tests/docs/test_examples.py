@@ -30,7 +30,6 @@ def printed(name: str, folder: Path) -> str:
 
 
 def shown(name: str) -> str:
-    """What is kept of what an example printed."""
     return (ROOT / "examples" / "printed" / f"{name}.txt").read_text(encoding="utf-8")
 
 

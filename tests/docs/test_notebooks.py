@@ -42,7 +42,6 @@ def prose(notebook: NotebookNode) -> str:
 
 
 def imported(source: str) -> Iterator[Any]:
-    """Every (module, name) that a cell imports."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, None) for alias in node.names)

@@ -2,20 +2,36 @@
 
 import json
 import os
+import re
 import sys
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from ideals import ideal_gradient, ideal_moments
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
+from colonnade.planning.forecast import LAWS
+from reproduction import __main__ as program
+from reproduction import sections
+from reproduction.claims import CLAIMS
+from reproduction.exhibits import EXHIBITS
+from reproduction.expected_law import fitted
+from reproduction.functional_synthetic import synthetic_error
+from reproduction.one_place import OnePlace, fused_sum
+from reproduction.page import DOCS, write_pages
+from reproduction.scale_page import METHODS_TRIED, TRIED, bend, section_of, slope
+from reproduction.sections import Part, Section, load, save
+from reproduction.studies import STUDIES, Study
 
-ROOT = Path(__file__).parents[2]
 NAMES = (
     "functional_mechanism",
     "skellam",
@@ -29,15 +45,7 @@ NAMES = (
 )
 
 
-@pytest.fixture(autouse=True)
-def from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-
-
 def test_a_quick_study_gives_sections_that_survive_being_kept(tmp_path: Path) -> None:
-    from reproduction.functional_synthetic import synthetic_error
-    from reproduction.sections import load, save
-
     section = synthetic_error(rows=400, features=5, repetitions=2)
     save("study", [section], folder=tmp_path)
     assert load("study", folder=tmp_path) == [section]
@@ -49,25 +57,7 @@ def test_a_quick_study_gives_sections_that_survive_being_kept(tmp_path: Path) ->
     assert float(errors["1"][2].split(" ")[0]) < 0.006, "least squares without noise finds the line"
 
 
-def test_the_page_names_every_paper_and_says_what_was_not_run() -> None:
-    from reproduction.page import page, sections
-    from reproduction.sections import Section
-    from reproduction.studies import STUDIES
-
-    made = sections({STUDIES[0].name: [Section("Table 0", "Words.", seconds=3.0, command="run me")]})
-    papers = [study for study in STUDIES if study.page == "reproduction.md"]
-    assert all(f"## {study.title}" in made for study in papers)
-    assert "### Table 0\n\nWords.\n\n`run me`, 3 s" in made
-    assert made.count("Not run yet") == len(papers) - 1
-    front = page({}, "reproduction.md")
-    assert all(f"| {study.title} | `{study.name}` |" in front for study in papers)
-
-
 def test_the_pages_in_the_documents_are_those_that_the_kept_results_make(tmp_path: Path) -> None:
-    from reproduction.page import DOCS, write_pages
-    from reproduction.sections import load
-    from reproduction.studies import STUDIES
-
     for made in write_pages({study.name: load(study.name) for study in STUDIES}, tmp_path):
         kept = (DOCS / made.name).read_text(encoding="utf-8")
         assert kept == made.read_text(encoding="utf-8"), "python -m reproduction --page writes it again"
@@ -76,10 +66,6 @@ def test_the_pages_in_the_documents_are_those_that_the_kept_results_make(tmp_pat
 def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from reproduction.__main__ import main
-    from reproduction.exhibits import EXHIBITS
-    from reproduction.sections import load
-
     for exhibit in EXHIBITS:
         titles = [section.title for section in load(exhibit.study) or []]
         assert exhibit.section in titles, f"{exhibit.name}: the page has no section {exhibit.section!r}"
@@ -87,7 +73,7 @@ def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
         assert exhibit.state != "forecast" or exhibit.seconds > 0, f"{exhibit.name}: nothing says how long"
         assert exhibit.reason or exhibit.run == exhibit.printed, f"{exhibit.name}: nothing says why"
     monkeypatch.setattr(sys, "argv", ["reproduction", "--list", "--json"])
-    main()
+    program.main()
     found = json.loads(capsys.readouterr().out)
     here = [line for line in found["exhibits"] if line["state"] != "not at hand"]
     assert found["cells_run"] == sum(line["run"] for line in here)
@@ -95,12 +81,6 @@ def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
 
 
 def test_what_is_said_of_a_claim_stands_in_the_section_that_ran_it() -> None:
-    import re
-
-    from reproduction.claims import CLAIMS
-    from reproduction.sections import load
-    from reproduction.studies import STUDIES
-
     for claim in CLAIMS:
         (section,) = [one for one in load(claim.study) or [] if one.title == claim.section]
         text = section.markdown().replace(",", "")
@@ -118,11 +98,6 @@ def test_what_is_said_of_a_claim_stands_in_the_section_that_ran_it() -> None:
 def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from reproduction import __main__ as program
-    from reproduction import sections
-    from reproduction.sections import Part, Section, load
-    from reproduction.studies import Study
-
     ran: list[str] = []
     broken = True
 
@@ -157,10 +132,6 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
 
 @pytest.mark.parametrize("conditional", [False, True])
 def test_moments_in_one_place_are_those_that_the_protocol_would_open(conditional: bool) -> None:
-    from ideals import ideal_moments
-
-    from reproduction.one_place import OnePlace
-
     draws, tables = np.random.default_rng(0), []
     for party, label in (("a", ClassLabel("y", ("0", "1"))), ("b", None)):
         columns = (NumericColumn(f"{party}0", 0, 1), NumericColumn(f"{party}1", 0, 1))
@@ -180,11 +151,6 @@ def test_moments_in_one_place_are_those_that_the_protocol_would_open(conditional
 
 
 def test_gradients_in_one_place_are_those_that_the_protocol_would_open() -> None:
-    import numpy as np
-    from ideals import ideal_gradient
-
-    from reproduction.one_place import fused_sum
-
     draws, gamma = np.random.default_rng(0), 1 << 12
     features = draws.integers(-gamma, gamma + 1, (50, 7))
     yes, weights = draws.integers(0, 2, 50), draws.integers(-8 * gamma, 8 * gamma, 7)
@@ -194,12 +160,6 @@ def test_gradients_in_one_place_are_those_that_the_protocol_would_open() -> None
 
 
 def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
-    from dataclasses import astuple
-
-    from colonnade.planning.forecast import LAWS
-    from reproduction.expected_law import fitted
-    from reproduction.sections import load
-
     sections = load("what_to_expect") or []
     (found,) = [section.facts["laws"] for section in sections if "laws" in section.facts]
     assert {method: list(astuple(law)) for method, law in LAWS.items()} == found
@@ -210,9 +170,6 @@ def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
 
 
 def test_the_page_about_plans_has_the_law_and_the_tables_that_the_study_found() -> None:
-    from reproduction.page import DOCS
-    from reproduction.sections import load
-
     page = (DOCS / "plan.md").read_text(encoding="utf-8")
     law, *_, squares = load("what_to_expect") or []
     assert all(table.markdown() in page for table in law.tables[:2]) and "In 4 of 40" in page
@@ -225,9 +182,6 @@ def test_the_page_about_plans_has_the_law_and_the_tables_that_the_study_found() 
 
 
 def test_the_page_of_scale_is_what_its_runs_say() -> None:
-    from reproduction.scale_page import METHODS_TRIED, TRIED, bend, section_of, slope
-    from reproduction.sections import load
-
     sections = load("scale") or []
     assert list(TRIED) == [section.facts["of"] for section in sections]
     for section in sections:
@@ -280,22 +234,9 @@ def test_noise_side_by_side_has_the_law_of_one_alone() -> None:
         assert found.std(dim=0).square() == pytest.approx(spread.square(), rel=0.09, abs=1e-9)
 
 
-def test_every_picture_of_the_page_is_there() -> None:
-    from reproduction.sections import load
-    from reproduction.studies import STUDIES
-
-    for study in STUDIES:
-        for section in load(study.name) or []:
-            for picture in section.pictures:
-                assert picture.path.is_file() and picture.text, picture.name
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_study_runs_quickly_and_gives_the_tables_of_the_page(name: str) -> None:
-    from reproduction.sections import load
-    from reproduction.studies import STUDIES
-
     study = next(study for study in STUDIES if study.name == name)
     if not study.exists:
         pytest.skip(f"there is no module for {name}")

@@ -1,33 +1,26 @@
 """Several classes judged on private people: what is read from sums by class against the truth."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss
+from training_specs import evaluation_plan
 from typed import there
 
-from colonnade.data.schema import Schema
 from colonnade.evaluation.distributions import estimate_opened_classes
 from colonnade.evaluation.estimates import contrasts, estimate_classes
 from colonnade.evaluation.evaluate import people_for
-from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec, Opened, own_phases
-from colonnade.runtime.party import Group
+from colonnade.protocols.evaluation import EvaluationPlan, Opened, own_phases
 
 PEOPLE = 3000
 NAMES = ("low", "mid", "high", "top")
 CENTRES = np.array([0.5, -0.2, -0.3, 0.0])
 
 
-def plan(classes: int = 3, *, rows: int = PEOPLE) -> EvaluationPlan:
-    text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
-    label = f'[label]\ncolumn = "risk"\nkind = "classes"\nclasses = {list(NAMES[:classes])}\n'.replace(
-        "'", '"'
-    )
-    schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
-    group = Group.of(("bank", "shop"), active="bank")
-    made: EvaluationPlan = EvaluationSpec("5f0c", ((3.0, 3.0),) * classes, 1.0, delta=1e-5).plan(
-        group, schemas, rows
-    )
-    return made
+def plan(classes: int = 3) -> EvaluationPlan:
+    label = f'column = "risk", kind = "classes", classes = {json.dumps(NAMES[:classes])}'
+    return evaluation_plan(label, ((3.0, 3.0),) * classes, PEOPLE)
 
 
 def people(classes: int = 3) -> tuple[np.ndarray, np.ndarray]:

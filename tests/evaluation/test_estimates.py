@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from ideals import ideal_evaluation
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
+from training_specs import evaluation_plan
 
-from colonnade.data.schema import Schema
 from colonnade.errors import InputError, ModelError
 from colonnade.evaluation.distributions import OpenedScore, estimate_opened_score
 from colonnade.evaluation.estimates import (
@@ -22,8 +22,7 @@ from colonnade.evaluation.estimates import (
     recalibration,
     threshold_of,
 )
-from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec, Opened
-from colonnade.runtime.party import Group
+from colonnade.protocols.evaluation import EvaluationPlan, Opened
 
 PEOPLE = 4000
 
@@ -151,12 +150,9 @@ def test_a_figure_has_no_more_digits_than_its_error_allows() -> None:
 
 
 def plan() -> EvaluationPlan:
-    text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
-    label = '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]\n'
-    schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
-    group = Group.of(("bank", "shop"), active="bank")
-    made: EvaluationPlan = EvaluationSpec("5f0c", ((4.0, 3.0),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
-    return made
+    return evaluation_plan(
+        'column = "buys", kind = "classes", classes = ["no", "yes"]', ((4.0, 3.0),), PEOPLE
+    )
 
 
 def opened(requested: EvaluationPlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from training_specs import evaluation_plan
 
-from colonnade.data.schema import Schema
 from colonnade.evaluation.distributions import RESIDUAL, NumberDistribution, estimate_opened_numbers
 from colonnade.evaluation.estimates import NumberEstimate, estimate_numbers
-from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec, Opened, own_phases
-from colonnade.runtime.party import Group
+from colonnade.protocols.evaluation import EvaluationPlan, Opened, own_phases
 
 PEOPLE = 4000
 CENTRE = 10.5
@@ -33,14 +32,7 @@ def people(seed: int, law: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plan(extent: float = 5.0) -> EvaluationPlan:
-    text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
-    label = '[label]\ncolumn = "cost"\nkind = "real"\nlow = 0\nhigh = 20\n'
-    schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
-    group = Group.of(("bank", "shop"), active="bank")
-    made: EvaluationPlan = EvaluationSpec("5f0c", ((extent, extent),), 1.0, delta=1e-5).plan(
-        group, schemas, PEOPLE
-    )
-    return made
+    return evaluation_plan('column = "cost", kind = "real", low = 0, high = 20', ((extent, extent),), PEOPLE)
 
 
 def opened(requested: EvaluationPlan, predicted: np.ndarray, labels: np.ndarray, seed: int | None) -> Opened:

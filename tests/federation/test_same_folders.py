@@ -73,7 +73,6 @@ def one_process(folder: Path, text: str, *, several: bool) -> Path:
 
 
 def steady(value: Any) -> Any:
-    """Facts without times and what comes of them."""
     if isinstance(value, dict):
         return {key: steady(item) for key, item in value.items() if key not in VOLATILE}
     return [steady(item) for item in value] if isinstance(value, list) else value
@@ -123,9 +122,7 @@ def test_a_site_keeps_what_one_process_keeps(method: str, options: str, tmp_path
         accepted = policy_text(party, methods=f'["{method}"]', epsilon=99.0, options=allowed)
         (tmp_path / f"{party}.policy.toml").write_text(accepted)
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
-    assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(
-        MEMBERS, ""
-    )
+    assert not any(outcome.get("reason") for outcome in outcomes.values()), outcomes
     here = one_process(tmp_path / "here", text, several=several)
     assert (here / "model-2.json").exists() == several
     for member in MEMBERS:

@@ -5,18 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encrypted_runs import WIDER, aligned_of, request_of, run_of, tables_of
+from encrypted_runs import aligned_of, request_of, run_of, tables_of
 from numpy.typing import NDArray
 from typed import there
 
 from colonnade.data.table import Table
-from colonnade.errors import RemoteProtocolError
 from colonnade.federation.federation import Run
 from colonnade.lab.attacks import (
     OwnerView,
     PackedQuestion,
     Success,
-    WideQuestion,
     average_signs,
     foreign_scores,
     label_success,
@@ -115,14 +113,11 @@ def test_large_batches_leave_the_coefficients_undetermined() -> None:
     assert recover_labels(view, labels_of(run)).by_epoch[0].rate < 0.95
 
 
-def test_labels_alone_at_their_owner_are_read_from_a_single_sum() -> None:
-    run = run_of({"a": 0, "b": 3}, 60, batch=12, epochs=1)
-    guesses = labels_without_other_columns(view_of(run, "b"), holdings_of(run)["b"].integers)
-    assert label_success(guesses, labels_of(run)).rate == 1.0
-
-
-def test_labels_alone_at_their_owner_are_read_at_once_with_enough_columns() -> None:
-    run = run_of({"a": 0, "b": 6}, 24, batch=6, epochs=1)
+@pytest.mark.parametrize(
+    ("columns", "rows", "batch"), [(3, 60, 12), (6, 24, 6)], ids=["a sum", "enough columns"]
+)
+def test_labels_alone_at_their_owner_are_read(columns: int, rows: int, batch: int) -> None:
+    run = run_of({"a": 0, "b": columns}, rows, batch=batch, epochs=1)
     guesses = labels_without_other_columns(view_of(run, "b"), holdings_of(run)["b"].integers)
     assert label_success(guesses, labels_of(run)).rate == 1.0
 
@@ -196,17 +191,6 @@ def test_packed_questions_read_every_message_of_batches_five_times_the_columns()
     # The run went on as if nothing had happened.
     honest = run_of({"a": 3, "b": 4}, 60, batch=20, epochs=1)
     assert np.allclose(run.result("a").weights, honest.result("a").weights, atol=1e-9)
-
-
-def test_packed_questions_are_refused_where_masks_are_bounded() -> None:
-    with pytest.raises(RemoteProtocolError, match="holds more than was agreed, and no answer is given"):
-        run_asking(PackedQuestion, defence="sound")
-
-
-@pytest.mark.parametrize("defence", ["none", "sound"])
-def test_claiming_more_columns_than_were_declared_is_refused(defence: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"'batch 0 asked', from b: expected an array"):
-        run_asking(lambda plan, owner: WideQuestion(), defence=defence, keys=WIDER)
 
 
 def test_labels_are_not_read_with_the_sound_defence() -> None:

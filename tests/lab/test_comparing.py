@@ -15,7 +15,6 @@ from colonnade.errors import InputError, PlanError
 from colonnade.evaluation.open_rows import HeldOut, split
 from colonnade.lab.comparison import (
     Comparison,
-    checked_epsilons,
     compare,
     compare_charged,
     comparison_facts,
@@ -26,7 +25,6 @@ from colonnade.methods.table import METHODS
 from colonnade.privacy.paper import LABEL as PAPER
 from colonnade.report.comparison import (
     comparison_page,
-    comparison_picture,
     comparison_table,
     comparison_text,
     ties_in,
@@ -77,29 +75,6 @@ def test_people_that_one_party_lacks_are_in_neither_part() -> None:
 def test_a_split_with_nobody_on_one_side_is_refused(share: float) -> None:
     with pytest.raises(InputError, match="between 0 and 1"):
         split(tables(40), seed=0, share=share)
-
-
-def test_too_few_common_people_are_refused() -> None:
-    bank, shop = tables(40)
-    with pytest.raises(InputError, match="1 people are common"):
-        split([bank.take(range(3)), shop.take([2, 5, 6])], seed=0, share=0.2)
-
-
-@pytest.mark.parametrize(
-    ("epsilons", "said"),
-    [
-        ([], "empty"),
-        ([1.0, 0.1], "rising order: 0.1,1"),
-        ([1.0, 1.0], "1 twice"),
-        ([0.0, 1.0], "above 0"),
-        ([-1.0], "above 0"),
-        ([float("nan")], "finite"),
-        ([float("inf")], "finite"),
-    ],
-)
-def test_a_list_of_epsilons_that_makes_no_sense_is_refused(epsilons: list[float], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        checked_epsilons(epsilons)
 
 
 @pytest.fixture(scope="module")
@@ -153,12 +128,6 @@ def test_facts_tables_and_page_say_the_same(found: Comparison) -> None:
     assert 0.5 < min(moments.further["AUC"]) <= 1.0
     assert "Shops &lt;&amp;&gt; banks" in page and "Shops <&> banks" not in page
     assert "without any privacy" in text and "trusted place" in text
-
-
-def test_the_picture_is_the_same_for_the_same_facts(found: Comparison) -> None:
-    facts = comparison_facts(found, name="Shops")
-    drawn = comparison_picture(facts)
-    assert drawn == comparison_picture(facts) and "moments" in drawn and "accuracy" in drawn
 
 
 def test_regression_is_scored_by_its_squared_error_in_units_of_the_label() -> None:
@@ -275,11 +244,6 @@ def test_a_budget_that_runs_out_stops_the_charging_and_says_so_to_whoever_may_kn
     )
     assert len(announced) == 1 and announced[0].startswith("moments at ε = 3: ") and "bank" in announced[0]
     assert sum(entry.kind == "charge" for entry in federation.ledgers["bank"].entries()) == 1
-
-
-def test_a_comparison_needs_a_seed() -> None:
-    with pytest.raises(InputError, match="at least one split"):
-        compare(tables(40), task="classification", seeds=0)
 
 
 def test_a_label_that_is_missing_or_of_the_wrong_kind_is_refused_before_anything_runs() -> None:

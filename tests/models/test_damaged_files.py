@@ -28,7 +28,6 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """One file of each kind, as a run leaves them."""
     folder = tmp_path_factory.mktemp("files")
     rng = np.random.default_rng(2)
     spent, visits = rng.uniform(0, 10, 300), rng.uniform(0, 10, 300)

@@ -19,7 +19,7 @@ from colonnade import (
     SupportVectorClassifier,
     Table,
 )
-from colonnade.errors import DataError, DeltaTooLarge, InputError
+from colonnade.errors import DataError, DeltaTooLarge
 
 
 def federation(age: list[float]) -> Federation:
@@ -29,14 +29,6 @@ def federation(age: list[float]) -> Federation:
     bank = Table.from_arrays("bank", {"age": age}, declared("age"), ids=["a", "b", "c"])
     shop = Table.from_arrays("shop", {"spent": [1, 5, 9]}, declared("spent"), ids=["d", "e", "f"])
     return Federation([bank, shop], budget=(2.0, 1e-5))
-
-
-def test_more_components_than_features_are_refused_before_a_release_is_paid_for() -> None:
-    parties = federation([30, 50, 70])
-    assert parties.features("pca") == 2
-    with pytest.raises(InputError, match="n_components = 3, but there are 2 features"):
-        PCA(n_components=3, epsilon=1.0, delta=1e-5).fit(parties)
-    assert [entry.kind for entry in parties.ledgers["bank"].entries()] == ["opened", "budget"]
 
 
 SHORT = {"epochs": 1}

@@ -22,6 +22,7 @@ from colonnade import (
     Table,
 )
 from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError
+from colonnade.models.files.linear_file import model_file, parts_of
 
 POINTS = r"ridge_path.*colonnade evaluate"
 MODELS = (
@@ -106,6 +107,17 @@ def test_a_model_saves_itself_and_is_the_same_again(tmp_path: Path) -> None:
         PCA.load(tmp_path / "cut.json")
     with pytest.raises(ColonnadeError, match="a file is named by a path, not by NoneType"):
         PCA.load(None)  # type: ignore[arg-type]
+
+
+def test_parts_hold_their_partys_weights_alone_and_add_up_to_the_whole() -> None:
+    model, rows = LogisticRegression().fit(release()), {"age": [1.0, 8.0], "<b>pay": [1.0, 8.0]}
+    parts = parts_of(model_file(model, method="moments", run="r"), active="bank")
+    names = {party: part.frame.feature_names for party, part in parts.items()}
+    assert names == {"bank": ("age:sin", "age:cos"), "shop": ("<b>pay:sin", "<b>pay:cos")}
+    assert all(part.weights.shape == (1, 2) for part in parts.values())
+    assert parts["shop"].offsets.tolist() == [0.0]
+    total = sum(part.frame.features(rows) @ part.weights[0] + part.offsets[0] for part in parts.values())
+    assert np.allclose(total, model.decision_function(rows), atol=1e-12)
 
 
 def test_a_notebook_shows_tables_and_no_markup_of_others() -> None:

@@ -192,18 +192,6 @@ def test_deflated_squares_are_those_the_rows_have_along_the_noisy_directions() -
     assert np.mean(seen) > 1.4 * np.mean(true)
 
 
-def test_without_noise_principal_directions_are_singular_vectors() -> None:
-    x = rows_of(6)
-    scatter = ConstantMoments(x.T @ x, float(len(x)), x.sum(axis=0), noise=0.0, border=0.7).scatter()
-    for centre, rows in ((True, x - x.mean(axis=0)), (False, x)):
-        found = principal_directions(scatter, centre=centre)
-        _, singular, right = np.linalg.svd(rows, full_matrices=False)
-        np.testing.assert_allclose(found.squares, singular**2, rtol=1e-7)
-        np.testing.assert_allclose(np.abs(np.sum(found.directions * right, axis=1)), 1.0, rtol=1e-7)
-        assert found.learnable == 5
-        assert found.total == pytest.approx((singular**2).sum())
-
-
 def test_the_mean_is_found_by_the_border_where_the_gram_matrix_hides_it() -> None:
     # n‖μ‖² is below s√d, where the leading eigenvector of a Gram matrix tends to pure chance.
     columns, rows, noise = 300, 3000, 60.0

@@ -71,7 +71,6 @@ BOUNDS = st.tuples(NUMBERS, NUMBERS).filter(lambda pair: pair[1] - pair[0] > 1e-
 
 @st.composite
 def columns(draw: st.DrawFn, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
-    """A declared column, and values that it takes."""
     kind = draw(st.sampled_from(["numeric", "log", "binary", "categorical", "bins", "date"]))
     nothing = st.just(math.nan)
     missing: Any

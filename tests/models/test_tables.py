@@ -90,7 +90,6 @@ def test_this_test_would_notice_noise_that_is_stated_a_third_too_small() -> None
 
 
 def distance(table: Any, raw: Any) -> float:
-    """The mean total variation of pairs of columns."""
     found = []
     for first, second in itertools.combinations(NAMES, 2):
         one, two = counted(table, first, second), counted(raw, first, second)

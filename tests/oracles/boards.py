@@ -76,7 +76,6 @@ def ask(
 
 
 def write_runs(folder: Path, facts: dict[str, Any], names: list[str]) -> None:
-    """Runs that ended, all with the same facts."""
     text = sealed_text(facts)
     for number, name in enumerate(names):
         (folder / name).mkdir(parents=True)
@@ -88,8 +87,6 @@ def write_runs(folder: Path, facts: dict[str, Any], names: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an application answers."""
-
     status: int
     headers: dict[str, str]
     text: str
@@ -134,8 +131,6 @@ class Client:
 
 @dataclass
 class Visit:
-    """Somebody at a board, through its whole application."""
-
     board: Board
     client: Client
 
@@ -143,7 +138,6 @@ class Visit:
         return self.client.ask("GET", path, headers)
 
     def token(self) -> str:
-        """What the forms of this session carry."""
         found = re.search(r'name="form_token" value="([0-9a-f]+)"', self.get("/").text)
         return "" if found is None else found[1]
 
@@ -178,7 +172,6 @@ def visit(folder: Path, person: Person | None = ADA, *, access: Access | None = 
 
 
 def recorded(folder: Path) -> list[tuple[str, str, str]]:
-    """Who did what, and what came of it, as the log has it."""
     lines = (folder / "board.jsonl").read_text().splitlines()
     return [(act["by"], act["act"], act["found"]) for act in map(json.loads, lines)]
 
@@ -203,7 +196,6 @@ def live(folder: Path, *people: Person) -> Iterator[tuple[str, Access]]:
 
 
 def growing(kit: Kit, job: str, step: str = "columns", *, run: str = "") -> Path:
-    """A run that goes on and has ended this step; its folder."""
     folder = kit.run_folder(job)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOG).open("a") as log:

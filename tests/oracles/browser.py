@@ -173,7 +173,6 @@ class Browser:
         self._process.wait(timeout=20)
 
     def run(self, script: str) -> Any:
-        """What an expression is on the page."""
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in found:
             raise BrowserError(str(found["exceptionDetails"]))
@@ -197,7 +196,6 @@ class Browser:
         return found
 
     def unfold(self) -> None:
-        """Open everything that can be opened."""
         self.run("document.querySelectorAll('details').forEach(one => { one.open = true })")
 
     def overflowing(self) -> list[str]:
@@ -206,7 +204,6 @@ class Browser:
         return found
 
     def overlapping(self) -> list[str]:
-        """Words that lie on other words."""
         found: list[str] = self.run(OVERLAP)
         return found
 
@@ -224,7 +221,6 @@ class Browser:
         return base64.b64decode(announced["data"])
 
     def picture(self) -> bytes:
-        """The whole page as PNG."""
         announced = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         return base64.b64decode(announced["data"])
 

@@ -84,5 +84,4 @@ def stop(cell: Any) -> None:
 
 
 def addresses(made: dict[str, Any]) -> dict[str, str]:
-    """Where each member's cell is reached."""
     return {name: cell.core_cell.get_fqcn() for name, cell in made.items()}

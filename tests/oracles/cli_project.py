@@ -72,13 +72,11 @@ class Project:
         return self.folder / name
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Replace a text that must be there."""
         text = self.path(name).read_text()
         assert old in text, f"{old!r} is not in {name}"
         self.path(name).write_text(text.replace(old, new))
 
     def row(self, name: str, number: int, line: str) -> None:
-        """Replace one row of a CSV file; 0 is the header."""
         lines = self.path(name).read_text().splitlines()
         lines[number] = line
         self.path(name).write_text("\n".join(lines) + "\n")
@@ -132,8 +130,6 @@ class Killed(BaseException):
 
 
 def train_until_killed(project: Project, output: str) -> None:
-    """A run that is killed right after its release was opened."""
-
     def kill(*_: object, **__: object) -> None:
         raise Killed
 
@@ -152,11 +148,9 @@ class Cli:
     capsys: pytest.CaptureFixture[str]
 
     def __call__(self, *words: str, code: int = 0) -> str:
-        """All that a verb prints."""
         return "".join(self._printed(words, code))
 
     def facts(self, *words: str, code: int = 0) -> dict[str, Any]:
-        """The one object that a verb prints for programs."""
         return one_object(self._printed((*words, "--json"), code)[0])
 
     def _printed(self, words: tuple[str, ...], code: int) -> tuple[str, str]:

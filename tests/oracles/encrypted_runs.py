@@ -86,7 +86,6 @@ def run_of(
     record: bool = True,
     **changes: str | float | PaillierKeys,
 ) -> Run[Any]:
-    """A finished run and its federation."""
     federation = Federation(tables_of(widths, rows, seed=seed), budget=budget, public=True)
     return federation.run(session, request_of(widths, **changes), record=record)
 

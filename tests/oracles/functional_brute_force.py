@@ -25,12 +25,10 @@ def records(features: int, grid: Sequence[float], own: int) -> tuple[np.ndarray,
 
 
 def logistic_coefficients(x: np.ndarray, label: float, ordered: bool) -> np.ndarray:
-    """Of a record, or of one in each row."""
     return np.concatenate([(0.5 - label) * x, linear_coefficients(x, ordered) / 8], axis=-1)
 
 
 def linear_coefficients(z: np.ndarray, ordered: bool) -> np.ndarray:
-    """Of a record, or of one in each row."""
     width = z.shape[-1]
     first, second = np.indices((width, width)).reshape(2, -1) if ordered else np.triu_indices(width)
     products: np.ndarray = z[..., first] * z[..., second]

@@ -3,19 +3,16 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from training_specs import requested
+from training_specs import ledgers_for as ledgers_for
+from training_specs import requested, run_aligned
 
 from colonnade.data.encoder import Rounding
 from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable, Table
-from colonnade.ledger import Ledger
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
 from colonnade.runtime.party import Group, Party
-from colonnade.runtime.run import Outcome, PartyInputs, run_here
+from colonnade.runtime.run import Outcome
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABEL = "[label]\ncolumn='y'\nkind='classes'\nclasses={classes}\n"
@@ -77,26 +74,8 @@ def plan_for(
     return made
 
 
-def ledgers_for(group: Group, epsilon: float = 200.0) -> dict[str, Ledger]:
-    ledgers = {name: Ledger.in_memory(name) for name in group.members}
-    for name in group.owners:
-        ledgers[name].set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
-    return ledgers
-
-
-def run_plan(
-    plan: GradientPlan, tables: list[Table], *, record: bool = False, ledgers: Any = None
-) -> Outcome:
-    """The protocol between alignment and publication, as every party runs it."""
-
-    async def program(
-        party: Party, table: Table | None
-    ) -> tuple[NDArray[np.float64] | None, AlignedTable | None]:
-        await meet(party)
-        aligned = await align(party, table, "equal")
+def run_plan(plan: GradientPlan, tables: list[Table], **how: Any) -> Outcome:
+    async def work(party: Party, aligned: AlignedTable | None) -> Any:
         return await noisy_gradient(party, aligned, plan), aligned
 
-    by_name = {table.party: table for table in tables}
-    books = ledgers or ledgers_for(plan.group)
-    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
-    return run_here(program, plan.group, desks, record=record)
+    return run_aligned(work, plan, tables, **how)

@@ -43,14 +43,12 @@ CODES = ("u1", "i4", "u4", "i8", "u8", "f8")
 
 
 def packed(header: dict[str, Any], content: bytes) -> bytes:
-    """A frame with a right prefix around whatever the header is."""
     header_bytes = msgpack.packb(header, use_bin_type=True)
     result: bytes = PREFIX.pack(MAGIC, VERSION, len(header_bytes)) + header_bytes + content
     return result
 
 
 def opened(frame: bytes) -> tuple[dict[str, Any], bytes]:
-    """A frame's header as plain values, and the bytes of its arrays."""
     _, _, length = PREFIX.unpack_from(frame)
     end = PREFIX.size + length
     return msgpack.unpackb(frame[PREFIX.size : end], raw=False, strict_map_key=False), bytes(frame[end:])
@@ -90,7 +88,6 @@ def arbitrary(frame: bytes, rng: random.Random) -> bytes:
 
 
 def overlong(frame: bytes, rng: random.Random) -> bytes:
-    """A header that announces more than there is."""
     return PREFIX.pack(MAGIC, VERSION, rng.choice([2**20, 2**31, 2**32 - 1])) + frame[PREFIX.size :]
 
 
@@ -225,7 +222,6 @@ def other_arrays(frame: bytes, rng: random.Random) -> bytes:
 
 
 def swapped_places(frame: bytes, rng: random.Random) -> bytes:
-    """Fields where arrays belong, and the other way round."""
     header, content = opened(frame)
     if header["arrays"]:
         header["fields"] = {entry[0]: content[:64] for entry in header["arrays"]}
@@ -288,7 +284,6 @@ def reshuffled(seen: list[Any], at: int, rng: random.Random, damage: Any = None)
 
 
 def scripted(party: Party, frames: list[Any]) -> Party:
-    """The party with this recorded run as its channel."""
     channel = Script(party.name)
     for sender, step, frame in frames:
         channel.frames[sender].append((step, frame))

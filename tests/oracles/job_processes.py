@@ -13,7 +13,6 @@ _PROGRAM = "import sys; open('/proc/self/comm', 'w').write(sys.argv[3]); print(f
 
 @contextmanager
 def job_at_work(kit: Kit, job: str) -> Iterator[None]:
-    """While the block lasts a job of this kit has a process."""
     command = [sys.executable, "-c", _PROGRAM, JOB_PROCESS, str(kit.path), job[:MAX_NAME]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         if process.stdout is not None:

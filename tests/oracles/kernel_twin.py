@@ -18,7 +18,6 @@ class Candidate:
 
 
 def propose(table: StripTable, first: int, second: int) -> Candidate:
-    """The candidate that two 64-bit words stand for."""
     column = first >> (64 - COLUMN_BITS)
     cell = column if first % CAPACITY < int(table.rows[column, 0]) else int(table.rows[column, 1])
     offset = (second % (1 << OFFSET_BITS)) >> (OFFSET_BITS - table.cells[cell].log_length)

@@ -103,7 +103,6 @@ class Shoppers:
         self.columns = {"bank": bank, "shop": shop}
 
     def label_of(self, kind: str) -> tuple[Label | None, NDArray[Any] | None]:
-        """A declared label with everybody's values."""
         two, three = ("no", "yes"), ("low", "middle", "high")
         labels: dict[str, tuple[Label | None, NDArray[Any] | None]] = {
             "two": (ClassLabel("buys", two), np.array(two)[self.buys]),
@@ -116,7 +115,6 @@ class Shoppers:
         return labels[kind]
 
     def federation(self, kind: str, *, budget: tuple[float, float] = (100.0, 1e-3)) -> Federation:
-        """Bank and shop, with the label at the bank and noise from a seed."""
         label, values = self.label_of(kind)
         tables = []
         for party, columns in self.columns.items():
@@ -133,13 +131,7 @@ class Shoppers:
     def release(
         self, kind: str, *, mode: str = "circle", noise: float = 0.0, seed: int = 0, gamma: int = GAMMA
     ) -> MomentRelease:
-        label, values = {
-            "two": (LabelBlock(ClassLabel("buys", ("no", "yes"))), self.buys),
-            "three": (LabelBlock(ClassLabel("grade", ("low", "middle", "high"))), self.grade),
-            "real": (LabelBlock(RealLabel("spent", 0, 100)), self.spent),
-            "count": (LabelBlock(CountLabel("orders", 0, 9)), self.orders),
-            "none": (LabelBlock(None), None),
-        }[kind]
-        return release_of(
-            self.parties(mode), label, values, noise=noise, seed=seed, gamma=gamma, guarantees=GUARANTEES
-        )
+        label, values = self.label_of(kind)
+        values = {"two": self.buys, "three": self.grade}.get(kind, values)
+        how: Any = {"noise": noise, "seed": seed, "gamma": gamma, "guarantees": GUARANTEES}
+        return release_of(self.parties(mode), LabelBlock(label), values, **how)

@@ -57,8 +57,6 @@ def complaints(folder: Path) -> list[str]:
 
 @dataclass
 class Live:
-    """What runs: kits, processes by member, and an administrator's session."""
-
     folder: Path
     kits: dict[str, Kit]
     begin: Begin
@@ -67,7 +65,6 @@ class Live:
     session: Any = None
 
     def submit(self, text: str, *, resumes: str = "") -> str:
-        """Submit a job."""
         return str(self.session.submit(text, name="test", parties=self.parties, resumes=resumes))
 
     def wait(self, job_id: str, *, timeout: float = PATIENCE_SECONDS) -> str:
@@ -82,22 +79,18 @@ class Live:
         return states[-1]
 
     def outcome(self, member: str, job_id: str) -> dict[str, Any] | None:
-        """What a member noted; None if it noted nothing."""
         path = self.kits[member].run_folder(job_id) / OUTCOME
         recorded: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
         return recorded
 
     def has_ended(self, member: str, job_id: str) -> bool:
-        """Whether a member noted how its run ended."""
         return self.outcome(member, job_id) is not None
 
     def at_step(self, member: str, job_id: str, step: str, *, timeout: float = PATIENCE_SECONDS) -> None:
-        """Return when a member has left a step behind."""
         log = self.kits[member].run_folder(job_id) / "log.jsonl"
         self.until(lambda: log.exists() and f'"step": "{step}' in log.read_text(), timeout=timeout)
 
     def until(self, fulfilled: Callable[[], bool], *, timeout: float = PATIENCE_SECONDS) -> None:
-        """Return when something is so."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             # A busy machine may keep the server from answering in time; it is asked again.
@@ -108,7 +101,6 @@ class Live:
         raise AssertionError("it never came to that")
 
     def start(self, *members: str) -> None:
-        """Start members' processes, and return when all are connected."""
         for member in members:
             self.processes[member] = self.begin(self.kits[member])
         for member in members:
@@ -137,7 +129,6 @@ class Live:
         return found[0]
 
     def has_spare(self, member: str) -> bool:
-        """Whether a member has a process that has read its libraries and waits for a job."""
         return bool(self._called(member, SPARE))
 
     def _called(self, member: str, name: str) -> list[int]:
@@ -150,7 +141,6 @@ class Live:
         return found
 
     def charges(self, party: str) -> int:
-        """How many releases a party's ledger was charged for."""
         return charges(self.folder, party)
 
 
@@ -213,7 +203,6 @@ def strangers(port: int, idle: int) -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -4,20 +4,15 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from gradient_tables import ledgers_for, tables_of
-from training_specs import requested
+from gradient_tables import tables_of
+from training_specs import ledgers_for, requested, run_aligned
 
 from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
-from colonnade.runtime.party import Group, Party
-from colonnade.runtime.run import PartyInputs, run_here
+from colonnade.runtime.party import Group
 
 
 class Silence:
-    """Noise that is none, in place of either."""
-
     support = 0
 
     def part(self, parts: Any) -> Any:
@@ -59,18 +54,9 @@ def silenced(plan: Any) -> Any:
     return plan
 
 
-def run_margin(plan: Any, tables: Any, *, record: bool = False, ledgers: Any = None) -> Any:
-    """The protocol between alignment and publication; the server's result is its descent."""
-
-    async def program(party: Party, table: Any) -> Any:
-        await meet(party)
-        aligned = await align(party, table, "equal")
-        return await noisy_margin(party, aligned, plan)
-
-    by_name = {table.party: table for table in tables}
-    books = ledgers or ledgers_for(plan.group)
-    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
-    return run_here(program, plan.group, desks, record=record)
+def run_margin(plan: Any, tables: Any, **how: Any) -> Any:
+    """The server's result is its descent."""
+    return run_aligned(lambda party, aligned: noisy_margin(party, aligned, plan), plan, tables, **how)
 
 
 __all__ = ["Silence", "ledgers_for", "margin_plan", "run_margin", "silenced", "tables_of"]

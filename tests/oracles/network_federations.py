@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from embeddings_parties import numeric
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
@@ -11,12 +12,6 @@ from colonnade.federation.federation import Federation
 CLASSES = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["no", "yes"]\n'
 THREE = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["a", "b", "c"]\n'
 REAL = '[label]\ncolumn = "y"\nkind = "real"\nlow = -1\nhigh = 1\n'
-
-
-def declared(names: Any) -> Any:
-    return 'id = "n"\n' + "".join(
-        f'columns.{name} = {{kind = "numeric", low = -1, high = 1}}\n' for name in names
-    )
 
 
 def rows_of(rows: Any, *, parties: int = 3, label: Any = CLASSES, seed: int = 0) -> Any:
@@ -49,7 +44,7 @@ def federation_of(
         names = [f"x{2 * party}", f"x{2 * party + 1}"]
         arrays = {name: columns[name] for name in names}
         holds = party == 0 and holder_has_columns
-        schema = Schema.parse(declared(names) + (label if holds else ""))
+        schema = Schema.parse(numeric(*names) + (label if holds else ""))
         tables.append(Table.from_arrays(f"p{party}", arrays | ({"y": y} if holds else {}), schema, ids=ids))
     if not holder_has_columns:
         tables.insert(0, Table.from_arrays("h", {"y": y}, Schema.parse('id = "n"\n' + label), ids=ids))

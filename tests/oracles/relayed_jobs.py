@@ -20,13 +20,18 @@ from colonnade.sites.site import take_part
 
 
 def houses(folder: Path, root: Root, *, seeded: bool = True) -> dict[str, Kit]:
-    """Every member's kit, and every party's own files, in one folder."""
     made = {name: make_kit(folder / "kits", root, name) for name in MEMBERS}
     seed = {"noise_seed": SEED} if seeded else {}
     for party in PARTIES:
         made[party].tell_site({**write_party(folder, party), **seed})
     made["server"].tell_site(seed)
     return made
+
+
+def unseeded(kits: dict[str, Kit]) -> None:
+    """Let nobody draw from a seed, under which runs would have one name and be charged once."""
+    for kit in kits.values():
+        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
 
 
 def run_job(
@@ -77,7 +82,6 @@ def breaking(step: str) -> Callable[[Any], Any]:
 
 
 def own_weights(kit: Kit, party: str, job_id: str) -> list[list[float]]:
-    """A party's part of a model, as its kit has it."""
     (model,) = (kit.run_folder(job_id) / "parties").glob("*.model.json")
     assert model.name == f"{party}.model.json"
     result: list[list[float]] = ModelFile.load(model).weights.tolist()
@@ -85,7 +89,6 @@ def own_weights(kit: Kit, party: str, job_id: str) -> list[list[float]]:
 
 
 def part_of(kind: str, run: Any, party: str) -> list[list[float]]:
-    """The same part of a run in one process."""
     job = Job.parse(job_text(kind))
     result: list[list[float]] = untyped(
         protocol_of(job).model(job.spec, {party: run.result(party)})

@@ -23,7 +23,6 @@ class SameNoise:
         vars(randomness)["os"] = SimpleNamespace(urandom=self.urandom)
 
     def urandom(self, count: int) -> bytes:
-        """As that of `os`, from the stream of what runs now."""
         with self._lock:
             return self._stream.bytes(count)
 

@@ -51,7 +51,6 @@ def release_with(
 
 
 def coded(raw: Any) -> dict[str, NDArray[np.int32]]:
-    """The level numbers of raw columns."""
     from colonnade.data.coding import code
 
     found = {}

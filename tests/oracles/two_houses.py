@@ -26,17 +26,14 @@ options.network = {embedding = "any", epochs = "any"}"""
 
 
 def split(epochs: int) -> str:
-    """Training by messages, in this many steps."""
     return f'method = "intermediate"\noptions = {{epochs = {epochs}}}'
 
 
 def margin(steps: int) -> str:
-    """Margin descent in this many steps."""
     return f'method = "margin"\noptions = {{steps = {steps}}}'
 
 
 def job_text(kind: str = MOMENTS, *, epsilon: float = 1.0, timeout: float = 60) -> str:
-    """A job between the two."""
     parties = json.dumps(list(PARTIES))
     return (
         f'name = "risk"\ntask = "classification"\n{kind}\nparties = {parties}\nactive = "bank"\n'
@@ -99,7 +96,6 @@ def give_bank_two_labels(folder: Path) -> None:
 
 
 def score_text(model: str, *, epsilon: str = "", receiver: str = "bank", timeout: int = 60) -> str:
-    """A job for scores by the model of a job."""
     noise = f"epsilon = {epsilon}\ndelta = 1e-5\n" if epsilon else ""
     return (
         f'name = "new people"\nscores = "{model}"\nparties = ["bank", "shop"]\nreceiver = "{receiver}"\n{noise}'
@@ -126,7 +122,6 @@ def write_people(folder: Path, party: str, ids: list[str]) -> str:
 
 
 def charges(folder: Path, party: str) -> int:
-    """How many releases a party's ledger was charged for."""
     path = folder / f"{party}.ledger"
     return sum(entry.kind == "charge" for entry in Ledger.open(path).entries()) if path.exists() else 0
 

@@ -6,7 +6,6 @@ T = TypeVar("T")
 
 
 def there(value: T | None) -> T:
-    """A value that must be there."""
     assert value is not None, "nothing is there"
     return value
 

@@ -20,15 +20,12 @@ CHANGE = re.compile(r"^```diff (?P<file>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILI
 
 @dataclass(frozen=True)
 class Change:
-    """A change of one file, and the line of the page where it begins."""
-
     file: str
     text: str
     line: int
 
 
 def changes(page: str) -> list[Change]:
-    """The changes that a page makes, in order."""
     text = (CONTRIBUTING / page).read_text(encoding="utf-8")
     return [
         Change(found["file"].strip(), found["text"], text[: found.start()].count("\n") + 2)
@@ -37,12 +34,10 @@ def changes(page: str) -> list[Change]:
 
 
 def files_to_touch(page: str) -> list[str]:
-    """The files that exist and that the worked example changes."""
     return sorted({change.file for change in changes(page) if (ROOT / change.file).exists()})
 
 
 def apply(page: str, copy: Path) -> None:
-    """Apply a page's changes to a copy of the sources."""
     # With loops that are compiled: those of a file that stays as it is are good in the copy too.
     shutil.copytree(ROOT / "src", copy / "src")
     for change in changes(page):
@@ -56,7 +51,6 @@ def apply(page: str, copy: Path) -> None:
 
 
 def run(copy: Path) -> subprocess.CompletedProcess[str]:
-    """Run what the page checks, with the copy's sources."""
     environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
     return subprocess.run(
         [sys.executable, CHECK], cwd=copy, env=environment, capture_output=True, text=True, check=False

@@ -49,7 +49,6 @@ def tables(widths: list[int], rows: int, *, task: Task = "classification", alone
 def planned(
     method: str, made: list[Table], rows: int, *, task: Task = "classification", options: dict[str, Any]
 ) -> tuple[TrainingSpec, Plan, Federation]:
-    """What is asked, the plan for so many people, and a federation to run it in."""
     chosen = METHODS[method]
     requested = TrainingSpec(task, 1.0, options=checked_options(chosen, options))
     federation = Federation(made, budget=(1e9, 0.5))
@@ -68,6 +67,5 @@ def foretold(method: str, requested: TrainingSpec, plan: Plan, made: list[Table]
 
 
 def ran(method: str, requested: TrainingSpec, federation: Federation) -> Outcome:
-    """The run itself, on real rows."""
     METHODS[method].train(federation, requested)
     return federation.runs[-1].outcome

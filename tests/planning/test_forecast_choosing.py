@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +18,6 @@ from colonnade.errors import InputError
 from colonnade.federation.job import Job
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
-from colonnade.planning import forecast as forecasting
-from colonnade.planning import recommend
 from colonnade.planning.cost import Cost
 from colonnade.planning.forecast import (
     FEWEST_PAIRS,
@@ -348,51 +345,6 @@ def test_progress_takes_parts_to_come_for_as_long_as_the_first() -> None:
     work.remaining(600.0)
     work.done()
     assert max(heard) <= 10
-
-
-def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_full_when_it_is_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    heard: list[tuple[str, int]] = []
-
-    def noting(place: Any, name: str) -> Any:
-        real = getattr(place, name)
-
-        def recorded(*given: Any, **named: Any) -> Any:
-            heard.append((f"{name} begins", 0))
-            made = real(*given, **named)
-            heard.append((f"{name} ends", 0))
-            return made
-
-        return recorded
-
-    for place, name in (
-        (forecasting, "settle"),
-        (recommend, "candidates"),
-        (PilotRuns, "error_without_privacy"),
-    ):
-        monkeypatch.setattr(place, name, noting(place, name))
-    made = tables([2, 2], 300)
-    owners = [table.party for table in made]
-    job = Job.parse(
-        f"name = 'n'\ntask = 'classification'\nparties = {owners}\nactive = '{owners[0]}'\nepsilon = 4.0\ndelta = 1e-6"
-    )
-    facts.plan_facts(
-        job,
-        {table.party: table.public() for table in made},
-        files={},
-        rows=300,
-        held=dict.fromkeys(owners, 300),
-        named=frozenset(),
-        effort=0.01,
-        advance=lambda step, done, total: heard.append((step, done)),
-    )
-    words, shown = [word for word, _ in heard], [done for word, done in heard if word == "rehearsing"]
-    assert heard[0] == ("rehearsing", 0) and heard[-1] == ("rehearsing", 100) and shown == sorted(shown)
-    assert shown.count(100) == 1
-    for name in ("settle", "candidates"):
-        assert "rehearsing" in words[words.index(f"{name} begins") : words.index(f"{name} ends")]
-    assert words[-2] == "error_without_privacy ends"
 
 
 def test_a_method_whose_trials_take_too_long_has_no_prediction_unless_it_has_a_twin() -> None:

@@ -26,6 +26,7 @@ from colonnade.planning.machine import Matching
 from colonnade.planning.pilot import PilotRuns
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.runtime.run import Outcome
 
 DIGITS = 0.01
 
@@ -42,6 +43,11 @@ SMALL: list[tuple[str, Any, dict[str, Any]]] = [
     ("intermediate", "regression", {"epochs": 12, "batch": 16}),
     ("one-shot", "classification", {}),
 ]
+
+
+def hold(cost: Cost, outcome: Outcome) -> None:
+    assert cost.rounds == outcome.rounds
+    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +69,7 @@ def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
             "something must be left out for this to show anything"
         )
     cost, outcome = foretold(method, requested, plan, made), ran(method, requested, federation)
-    assert cost.rounds == outcome.rounds
-    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+    hold(cost, outcome)
     assert set(cost.by_step) == set(outcome.bytes_by_step)
 
 
@@ -76,8 +81,7 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
     requested, plan, federation = planned(method, made, 700, options={})
     assert [pilot.plan.rows for pilot in untyped(METHODS[method]).pilots(plan)] == [60 + 2 * 64, 60 + 6 * 64]
     cost, outcome = foretold(method, requested, plan, made), ran(method, requested, federation)
-    assert cost.rounds == outcome.rounds
-    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+    hold(cost, outcome)
     assert set(cost.by_step) == set(outcome.bytes_by_step)
 
 
@@ -90,8 +94,7 @@ def test_batches_under_encryption_are_counted(widths: list[int], monkeypatch: py
     requested, plan, federation = planned("encrypted", made, 29, options={"epochs": 3, "batch": 8})
     assert len(untyped(METHODS["encrypted"]).pilots(plan)) == 3
     cost, outcome = foretold("encrypted", requested, plan, made), ran("encrypted", requested, federation)
-    assert cost.rounds == outcome.rounds
-    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+    hold(cost, outcome)
 
 
 @pytest.mark.parametrize("regime", ["frozen", pytest.param("private-local", marks=pytest.mark.slow)])
@@ -105,8 +108,7 @@ def test_batches_of_networks_are_counted(regime: str) -> None:
         < untyped(plan).train_rows
     )
     cost, outcome = foretold("network", requested, plan, made), ran("network", requested, federation)
-    assert cost.rounds == outcome.rounds
-    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+    hold(cost, outcome)
 
 
 @pytest.mark.parametrize(("name", "task", "options"), SMALL)
@@ -127,8 +129,7 @@ def test_people_to_match_are_counted(widths: list[int]) -> None:
     assert added is not None
     cost = weighted([(1.0, foretold("one-shot", requested, plan, made)), (1.0, added)])
     outcome = ran("one-shot", requested, federation)
-    assert cost.rounds == outcome.rounds
-    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+    hold(cost, outcome)
 
 
 def test_equal_lists_of_people_need_no_matching() -> None:

@@ -60,7 +60,6 @@ HUB_LICENSES = frozenset(_IDENTIFIERS.split())
 
 
 def problems(found: Any) -> list[str]:
-    """What a hub would refuse about the metadata."""
     wrong = [f"{key} is no field" for key in found if key not in SCALARS | LISTS | {"model-index"}]
     wrong += [f"{key} is no text" for key in SCALARS & set(found) if not isinstance(found[key], str)]
     wrong += [

@@ -14,7 +14,7 @@ from report_runs import BUDGET, HOSTILE, hostile_run, private_run, run_page, run
 from typed import there
 
 from colonnade.federation.files import plain
-from colonnade.federation.train import Trained, model_facts
+from colonnade.federation.train import model_facts
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
@@ -120,14 +120,6 @@ def test_traffic_adds_up() -> None:
     assert f"{size_text(outcome.bytes_sent)} in {outcome.rounds} rounds" in run_text(facts, verbose=True)
 
 
-def test_hashes_for_the_record_are_on_the_page() -> None:
-    facts, federation = private_run()
-    page = run_page(facts)
-    release = federation.runs[-1].release
-    assert there(release).run in page and there(release).plan in page
-    assert not any(ledger.receipt().head in page for ledger in federation.ledgers.values())
-
-
 def test_coefficients_are_shown_by_feature_the_largest_first() -> None:
     facts, _ = private_run()
     (chart,) = charts(LearntRecord.model_validate(facts["learnt"]))
@@ -152,15 +144,6 @@ def test_many_coefficients_are_cut_to_the_largest() -> None:
     assert [bar["name"] for bar in chart["bars"]] == [
         f"f{i}" for i in range(count - 1, count - 1 - SHOWN_COEFFICIENTS, -1)
     ]
-
-
-def test_a_run_without_a_model_still_has_its_page() -> None:
-    facts, _ = private_run()
-    failed = Trained({}, None, (), None)
-    page = Tags(
-        run_page({**facts, "learnt": failed.model_facts, "notes": ["No model was learnt: <why>"]})
-    ).text
-    assert "No model was learnt: <why>" in page and "What was learnt" not in page
 
 
 @given(st.floats(min_value=1e-12, max_value=1e6))

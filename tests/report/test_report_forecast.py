@@ -54,11 +54,3 @@ def test_finding_the_common_people_is_on_neither_side() -> None:
     made = with_forecast(seconds=0.31, measured=None)["forecast"]
     assert made["predicted"]["bytes"] == 51_500 and made["predicted"]["rounds"] == 14
     assert made["measured"]["bytes"] < private_run()[1].runs[-1].outcome.bytes_sent
-
-
-def test_a_run_without_a_forecast_says_nothing_about_one() -> None:
-    facts, _ = private_run()
-    assert forecast_lines(facts) == []
-    assert "Plan against outcome" not in run_page(facts) and "Plan against outcome" not in run_text(
-        facts, verbose=True
-    )

@@ -91,12 +91,6 @@ def test_a_table_has_a_caption_and_every_head_a_scope_and_every_picture_its_valu
     assert effect is not None and effect[1].count(" at ") == 5
 
 
-def test_accounts_that_say_the_same_share_a_line() -> None:
-    text = flat(run_page(private_run()[0]))
-    assert text.count("a reader of the model, the server") == 4, "two units in each of two ledgers"
-    assert "what bank's columns say of one person others-part" in text
-
-
 def test_only_the_pages_own_style_passes_its_policy() -> None:
     page = run_page(hostile_run()[0])
     style = page_style(hostile_run()[0]["run"])

@@ -53,13 +53,6 @@ def test_memory_is_bounded_whatever_is_sent() -> None:
     assert (box.progress("bank"), box.progress("stranger")) == ((0, AHEAD), (0, 0))
 
 
-def test_a_frame_for_another_step_names_both_steps() -> None:
-    box = Mailbox("shop", ("bank",))
-    box.put("bank", 0, "noise", b"x")
-    with pytest.raises(RemoteProtocolError, match="shop is at step 's' but bank sent 'noise'"):
-        used(box, 1)
-
-
 def test_what_arrived_before_a_peer_left_is_handed_out_and_then_its_reason_is_told() -> None:
     box = Mailbox("shop", ("bank",))
     box.put("bank", 0, "s", b"x")

@@ -8,8 +8,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 from typed import there, untyped
 
-from colonnade.errors import LocalProtocolError, PeerTimeout, PlanError, RemoteProtocolError
-from colonnade.protocols.messages import exchange, hear, tell
+from colonnade.errors import PlanError, RemoteProtocolError
+from colonnade.protocols.messages import exchange, hear
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message
@@ -137,27 +137,6 @@ def test_it_runs_inside_a_running_event_loop() -> None:
     assert asyncio.run(notebook()).results["bank"] == "bank"
 
 
-def test_a_peer_at_another_step_is_named_not_waited_for() -> None:
-    async def program(party: Party, table: Any) -> None:
-        if party.name == "bank":
-            await tell(party, "insurer", "moments", Message())
-        elif party.name == "insurer":
-            await hear(party, "bank", "noise")
-
-    with pytest.raises(RemoteProtocolError, match="insurer is at step 'noise' but bank sent 'moments'"):
-        run_here(program, GROUP, desks())
-
-
-def test_a_silent_peer_is_named_after_the_timeout() -> None:
-    async def program(party: Party, table: Any) -> None:
-        if party.name == "insurer":
-            await hear(party, "bank", "noise")
-        await asyncio.sleep(1)
-
-    with pytest.raises(PeerTimeout, match=r"insurer waited 0\.05 s at step 'noise' for bank"):
-        run_here(program, GROUP, desks(), timeout=0.05)
-
-
 def test_a_peer_that_stops_is_named_with_its_reason_and_its_own_error_is_raised() -> None:
     heard = []
 
@@ -173,32 +152,6 @@ def test_a_peer_that_stops_is_named_with_its_reason_and_its_own_error_is_raised(
     with pytest.raises(PlanError, match="the bank cannot"):
         run_here(program, GROUP, desks())
     assert heard == [] or all("the bank cannot" in text for text in heard)
-
-
-def test_a_sender_waits_for_a_slow_receiver() -> None:
-    ahead = []
-
-    async def program(party: Party, table: Any) -> None:
-        if party.name == "bank":
-            for number in range(50):
-                await tell(party, "insurer", f"block {number}", Message())
-                ahead.append(number)
-        elif party.name == "insurer":
-            for number in range(50):
-                await hear(party, "bank", f"block {number}")
-                assert len(ahead) - number <= 6
-                await asyncio.sleep(0)
-
-    run_here(program, GROUP, desks())
-    assert len(ahead) == 50
-
-
-def test_talking_to_a_stranger_is_a_local_error() -> None:
-    async def program(party: Party, table: Any) -> None:
-        await tell(party, "stranger", "hello", Message())
-
-    with pytest.raises(LocalProtocolError, match="no connection to 'stranger'"):
-        run_here(program, GROUP, desks())
 
 
 @pytest.mark.parametrize("part", ["run", "sender", "receiver", "step", "number"])

@@ -106,50 +106,39 @@ def test_the_relay_sees_nothing_of_what_is_sent() -> None:
 
 
 def only_after_hellos(
-    change: Callable[[str, Frame], list[Frame]],
+    change: Callable[[list[Frame]], list[Frame]],
 ) -> Callable[[str, str, Frame], list[tuple[str, Frame]]]:
+    """Pass on what is made of all frames that came so far."""
+    seen: list[Frame] = []
+
     def meddle(peer: str, step: str, frame: Frame) -> list[tuple[str, Frame]]:
-        return [(step, frame)] if step == HELLO else [(step, changed) for changed in change(peer, frame)]
+        if step == HELLO:
+            return [(step, frame)]
+        seen.append(frame)
+        return [(step, changed) for changed in change(seen)]
 
     return meddle
 
 
-def test_a_repeated_frame_is_caught() -> None:
-    with pytest.raises(RemoteProtocolError, match=r"shop at step 'numbers'.*repeated or moved"):
-        run(announced([b"one", b"two"], only_after_hellos(lambda peer, frame: [frame, frame])))
+CLEAR = encode(Envelope("run", "bank", "shop", "numbers", 0), Message({"n": 1}))
 
 
-def test_a_frame_that_was_held_back_is_caught() -> None:
-    held: list[Frame] = []
-
-    def swap(peer: str, frame: Frame) -> list[Frame]:
-        held.append(frame)
-        return [] if len(held) == 1 else [held[1], held[0]]
-
-    with pytest.raises(RemoteProtocolError, match="repeated or moved"):
-        run(announced([b"one", b"two"], only_after_hellos(swap)))
-
-
-def test_a_dropped_frame_is_caught() -> None:
-    dropped: list[Frame] = []
-
-    def drop(peer: str, frame: Frame) -> list[Frame]:
-        dropped.append(frame)
-        return [] if len(dropped) == 1 else [frame]
-
-    with pytest.raises(RemoteProtocolError, match="frame 1 where frame 0 was due"):
-        run(announced([b"one", b"two"], only_after_hellos(drop)))
-
-
-def test_a_frame_in_clear_is_caught() -> None:
-    clear = encode(Envelope("run", "bank", "shop", "numbers", 0), Message({"n": 1}))
-    with pytest.raises(RemoteProtocolError, match="no sealed frame"):
-        run(announced([b"one"], only_after_hellos(lambda peer, frame: [clear])))
-
-
-def test_a_frame_whose_header_was_stripped_is_caught() -> None:
-    with pytest.raises(RemoteProtocolError, match="no sealed frame"):
-        run(announced([b"one"], only_after_hellos(lambda peer, frame: [frame[12:]])))
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda seen: [seen[-1], seen[-1]], r"shop at step 'numbers'.*repeated or moved"),
+        (lambda seen: seen[::-1] if len(seen) == 2 else [], "repeated or moved"),
+        (lambda seen: seen[1:], "frame 1 where frame 0 was due"),
+        (lambda seen: [CLEAR], "no sealed frame"),
+        (lambda seen: [seen[-1][12:]], "no sealed frame"),
+    ],
+    ids=["repeated", "held back", "dropped", "in clear", "without its header"],
+)
+def test_what_a_relay_does_to_frames_is_caught(
+    change: Callable[[list[Frame]], list[Frame]], found: str
+) -> None:
+    with pytest.raises(RemoteProtocolError, match=found):
+        run(announced([b"one", b"two"], only_after_hellos(change)))
 
 
 def test_a_frame_sent_back_to_its_sender_is_caught() -> None:
@@ -186,7 +175,7 @@ def test_a_frame_of_an_earlier_run_of_the_same_job_is_caught() -> None:
 
     run(talk())
     with pytest.raises(RemoteProtocolError, match="altered, or was sealed for another"):
-        run(announced([b"new"], only_after_hellos(lambda peer, frame: [earlier[0]])))
+        run(announced([b"new"], only_after_hellos(lambda seen: [earlier[0]])))
 
 
 def test_a_hello_of_an_earlier_run_gives_its_replayer_nothing() -> None:

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 from certificates import Root
-from nvflare.fuel.f3.cellnet.defs import ReturnCode
-from nvflare.fuel.f3.cellnet.utils import make_reply
-from relayed_jobs import houses, run_job
+from relayed_jobs import breaking, houses, run_job
 from two_houses import MEMBERS, charges, job_text, policy_text, split
 
 from colonnade.cli.app import run
@@ -126,12 +124,8 @@ def test_nothing_is_compared_or_charged_before_somebody_says_yes_and_the_ledger_
 
 def test_a_job_that_is_resumed_keeps_its_approval(kits: dict[str, Kit], tmp_path: Path) -> None:
     texts = dict.fromkeys(MEMBERS, job_text(split(2)))
-
-    def breaking(message: Any) -> Any:
-        return make_reply(ReturnCode.COMM_ERROR) if message.get_header("step") == "scores 1" else None
-
     broken = run_while(
-        kits, lambda request: approve(kits["bank"], "j1", by="Ada"), texts=texts, relay=breaking
+        kits, lambda request: approve(kits["bank"], "j1", by="Ada"), texts=texts, relay=breaking("scores 1")
     )
     assert broken["bank"]["state"] == "failed" and charges(tmp_path, "bank") == 1
     ended = run_job(kits, texts=texts, job_id="j2", resumes="j1")

@@ -22,15 +22,12 @@ ADA, EVE = "ada@colonnade.local", "eve@colonnade.local"
 
 
 def excluding(folder: Path, member: str) -> Kit:
-    """A member's kit with a list that names Eve."""
     kit = make_kit(folder, ROOT, member)
     Exclusions().with_one_more(EVE).save(kit.path / "local" / EXCLUDED, Identity(ROOT.certificate, ROOT.key))
     return kit
 
 
 class Line:
-    """An administrator's connection: what is known of it, and what it is told."""
-
     def __init__(self, name: str) -> None:
         self._name = name
         self.announced: list[str] = []

@@ -16,7 +16,7 @@ from nvflare.fuel.f3.cellnet.utils import make_reply
 
 from colonnade.errors import PeerTimeout, RemoteProtocolError
 from colonnade.sites import flare as flare_module
-from colonnade.sites.flare import FlareChannel, server_address, site_address
+from colonnade.sites.flare import FlareChannel
 from colonnade.testing import check_channel
 
 NAMES = ("server", "bank", "shop")
@@ -27,7 +27,6 @@ def talk(
     *,
     relay: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Run a program over channels between a server and two sites."""
     with cells(NAMES[1:], relay=relay) as made:
         channels = {name: FlareChannel(name, made[name], addresses(made)) for name in NAMES}
 
@@ -47,10 +46,6 @@ def frames(message: Any) -> bool:
 
 def test_the_pinned_release_of_flare_is_the_one_that_is_tested() -> None:
     assert nvflare.__version__ == "2.9.0"
-
-
-def test_members_have_the_addresses_that_flare_gives_them() -> None:
-    assert (server_address("j"), site_address("bank", "j")) == ("server.j", "bank.j")
 
 
 @asynccontextmanager

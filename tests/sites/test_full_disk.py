@@ -23,7 +23,6 @@ def kits(tmp_path: Path) -> dict[str, Kit]:
 
 @pytest.fixture
 def disk(kits: dict[str, Kit]) -> Iterator[Path]:
-    """A small disk on which the shop keeps its runs."""
     runs = kits["shop"].runs
     runs.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={LITTLE}", "colonnade-test", str(runs)]

@@ -32,8 +32,6 @@ if line:
 
 
 class Context:
-    """What the launcher reads of FLARE's context."""
-
     def __init__(self, root: Path) -> None:
         self._root = root
         arguments = {

@@ -58,7 +58,6 @@ def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kit]:
 
 
 def grown(kit: Kit) -> bool:
-    """Whether the member and its job run."""
     return len(kit_processes(kit)) == 2 and connected(kit)
 
 

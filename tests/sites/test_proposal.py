@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from certificates import Root
 from kits import make_kit
-from relayed_jobs import houses, run_job
+from relayed_jobs import breaking, houses, run_job
 from two_houses import MEMBERS, charges, job_text, policy_text, split
 
 from colonnade.cli.app import run
@@ -18,7 +18,6 @@ from colonnade.report.facts import entry_text
 from colonnade.runtime.identity import Identity
 from colonnade.sites.approval import Proposal, confirm, propose
 from colonnade.sites.kit import EXCLUDED, Exclusions, Kit
-from colonnade.sites.policy import Policy
 from colonnade.sites.processes import write_job
 
 ROOT = Root.make()
@@ -121,15 +120,7 @@ def test_a_run_that_goes_on_needs_no_second_confirmation(kits: dict[str, Kit], t
     text = job_text(split(2))
     signed = confirm(kits[EVE], propose(kits[ADA], text))
     texts = dict.fromkeys(MEMBERS, text)
-
-    def breaking(message: object) -> object:
-        from nvflare.fuel.f3.cellnet.defs import ReturnCode
-        from nvflare.fuel.f3.cellnet.utils import make_reply
-
-        step = message.get_header("step")  # type: ignore[attr-defined]
-        return make_reply(ReturnCode.COMM_ERROR) if step == "scores 1" else None
-
-    broken = run_job(kits, texts=texts, relay=breaking, proposal=signed.text)
+    broken = run_job(kits, texts=texts, relay=breaking("scores 1"), proposal=signed.text)
     assert broken["bank"]["state"] == "failed"
     ended = run_job(kits, texts=texts, job_id="j2", resumes="j1", proposal=signed.text)
     assert {outcome["state"] for outcome in ended.values()} == {"finished"}, ended
@@ -182,7 +173,3 @@ def test_jobs_carry_the_proposal_to_parties_alone_and_only_where_there_is_one(tm
         assert arguments.get("proposal", "") == signed
         (server,) = tmp_path.rglob("config_fed_server.json")
         assert "proposal" not in server.read_text()
-
-
-def test_a_policy_says_in_words_that_two_administrators_submit(kits: dict[str, Kit], tmp_path: Path) -> None:
-    assert "two administrators submit every job" in Policy.load(tmp_path / "bank.policy.toml").words

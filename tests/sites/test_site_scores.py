@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from certificates import Root
-from relayed_jobs import houses, run_job
+from relayed_jobs import houses, run_job, unseeded
 from two_houses import MEMBERS, PARTIES, job_text, policy_text, score_text, split, write_people
 
 from colonnade.cli.app import run
@@ -37,9 +37,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, K
     for job_id, kind in TRAINED.items():
         outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(kind, epsilon=2.0)), job_id=job_id)
         assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
-    # Seeds give every run one name, under which ledgers charge one release of a kind.
-    for kit in kits.values():
-        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    unseeded(kits)
     ids = [f"new{number}" for number in range(NEW)]
     for party in PARTIES:
         kits[party].tell_site({**kits[party].site(), "score": write_people(folder, party, ids)})
@@ -66,9 +64,7 @@ def test_exact_scores_are_the_models_own_and_only_the_receiver_has_them(
 ) -> None:
     folder, kits = trained
     outcomes = ended(kits, score_text("released", receiver="shop"), "exact")
-    assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(
-        MEMBERS, ""
-    )
+    assert not any(outcome.get("reason") for outcome in outcomes.values()), outcomes
     rows = tmp_path / "rows.csv"
     lines = [f"new{place},0.{place},0.{9 - place},0.{place},0.{9 - place}" for place in range(NEW)]
     rows.write_text("\n".join(["id,bank_0,bank_1,shop_0,shop_1", *lines]))
@@ -92,9 +88,7 @@ def test_exact_scores_are_the_models_own_and_only_the_receiver_has_them(
 def test_noisy_scores_are_charged(trained: tuple[Path, dict[str, Kit]]) -> None:
     folder, kits = trained
     outcomes = ended(kits, score_text("released", epsilon="3.0"), "noisy")
-    assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(
-        MEMBERS, ""
-    )
+    assert not any(outcome.get("reason") for outcome in outcomes.values()), outcomes
     assert outcomes["shop"]["guarantees"] and len(scores_at(kits["bank"], "noisy")) == NEW
     assert charges(folder, "shop")[-1]["lines"], "what noisy scores tell is charged"
 
@@ -102,9 +96,7 @@ def test_noisy_scores_are_charged(trained: tuple[Path, dict[str, Kit]]) -> None:
 def test_a_network_scores_between_those_who_have_its_parts(trained: tuple[Path, dict[str, Kit]]) -> None:
     _, kits = trained
     outcomes = ended(kits, score_text("network"), "by-network")
-    assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(
-        MEMBERS, ""
-    )
+    assert not any(outcome.get("reason") for outcome in outcomes.values()), outcomes
     found = scores_at(kits["bank"], "by-network")
     assert {row["predicted"] for row in found.values()} <= {"low", "high"} and len(found) == NEW
     refused = ended(kits, score_text("network", receiver="shop"), "wrong-receiver")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import two_houses
-from certificates import DAY, NOW, Root
+from certificates import Root
 from kits import make_kit
-from relayed_jobs import breaking, houses, own_weights, part_of, run_job
+from relayed_jobs import breaking, houses, own_weights, part_of, run_job, unseeded
 from two_houses import (
     MEMBERS,
     MOMENTS,
@@ -30,7 +31,7 @@ from two_houses import (
 
 from colonnade.errors import PlanError
 from colonnade.federation.holdout import LOG, OUTCOME
-from colonnade.federation.job import Job, parse_job
+from colonnade.federation.job import parse_job
 from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import SealedChannel
@@ -43,7 +44,6 @@ SPLIT = split(2)
 
 @pytest.fixture
 def kits(tmp_path: Path) -> dict[str, Kit]:
-    """Every member's kit, and every party's own files, in one folder."""
     return houses(tmp_path, ROOT)
 
 
@@ -202,8 +202,6 @@ def test_no_site_begins_a_job_that_holds_people_out_for_a_model_that_cannot_be_j
 
 
 def noting(passed: list[str]) -> Callable[[Any], None]:
-    """A relay that writes down the steps that come by."""
-
     def relay(message: Any) -> None:
         passed.append(str(message.get_header("step")))
 
@@ -239,8 +237,6 @@ def compared(tmp_path: Path, passed: list[str]) -> list[str]:
 def test_what_a_policy_does_not_accept_is_refused_before_ids_are_compared_or_anything_is_charged(
     kits: dict[str, Kit], tmp_path: Path, change: dict[str, Any], found: str
 ) -> None:
-    import re
-
     (tmp_path / "bank.policy.toml").write_text(policy_text("bank", **change))
     passed: list[str] = []
     reasons = failed(run_job(kits, relay=noting(passed)), tmp_path)
@@ -281,8 +277,7 @@ def test_that_ids_were_compared_stays_in_the_ledgers_of_a_run_that_failed_afterw
 def test_a_policy_limits_how_often_ids_are_compared_and_a_run_that_goes_on_is_the_same_comparison(
     kits: dict[str, Kit], tmp_path: Path
 ) -> None:
-    for kit in kits.values():
-        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    unseeded(kits)
     (tmp_path / "bank.policy.toml").write_text(policy_text("bank", more="alignments = {most = 1, days = 30}"))
     texts = dict.fromkeys(MEMBERS, job_text(SPLIT))
     run_job(kits, texts=texts, relay=breaking("residuals 1"))
@@ -304,8 +299,7 @@ THROUGH = 'alignment = ["auto", "server"]'
 
 def fewer_people(tmp_path: Path, kits: dict[str, Kit]) -> None:
     """The shop lacks one person, and nobody draws from a seed."""
-    for kit in kits.values():
-        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    unseeded(kits)
     customers = tmp_path / "shop.csv"
     customers.write_text(customers.read_text().rpartition("\n")[0])
 
@@ -335,16 +329,6 @@ def test_people_are_matched_through_the_server_where_every_policy_names_it(
         (comparison,) = Ledger.open(tmp_path / f"{party}.ledger").comparisons()
         assert comparison.through == ("server" if through else "")
         assert MomentRelease.load(kits[party].run_folder("j1") / "release.npz").rows == two_houses.ROWS - 1
-
-
-def test_a_job_asks_for_the_server_in_vain_where_a_policy_does_not_name_it(
-    kits: dict[str, Kit], tmp_path: Path
-) -> None:
-    fewer_people(tmp_path, kits)
-    (tmp_path / "bank.policy.toml").write_text(policy_text("bank", more=THROUGH))
-    text = job_text('method = "moments"\nalignment = "server"')
-    reasons = failed(run_job(kits, texts=dict.fromkeys(MEMBERS, text)), tmp_path)
-    assert "alignment: the job asks for 'server', and accepted is auto" in reasons["shop"]
 
 
 def test_seeded_coins_of_private_data_are_matched_on_a_curve(kits: dict[str, Kit], tmp_path: Path) -> None:
@@ -435,15 +419,6 @@ def test_a_server_that_alters_a_frame_is_caught(kits: dict[str, Kit], tmp_path: 
     assert any("is not what" in reason and "'introduction'" in reason for reason in reasons.values())
 
 
-def test_a_server_that_exchanges_two_frames_is_caught(kits: dict[str, Kit], tmp_path: Path) -> None:
-    def relay(message: Any) -> None:
-        if message.get_header("step") == "job" and message.get_header("of"):
-            message.set_header("step", "introduction")
-
-    reasons = failed(run_job(kits, relay=relay), tmp_path)
-    assert any("at step 'job' but" in reason for reason in reasons.values())
-
-
 def test_a_server_that_says_it_delivered_and_did_not_is_noticed_at_the_timeout(
     kits: dict[str, Kit], tmp_path: Path
 ) -> None:
@@ -459,22 +434,11 @@ def test_a_server_that_says_it_delivered_and_did_not_is_noticed_at_the_timeout(
     assert any("waited 3 s at step 'id rules'" in reason for reason in reasons.values())
 
 
-@pytest.mark.parametrize(
-    ("identity", "found"),
-    [
-        (Root.make().issue("shop"), "not issued by this federation's root"),
-        (ROOT.issue("shop", start=NOW - 9 * DAY, days=8), "is valid from"),
-        (ROOT.issue("somebody"), "certificate of 'somebody'"),
-    ],
-    ids=["a foreign root", "expired", "another name"],
-)
-def test_a_party_with_a_bad_certificate_is_refused_by_name(
-    kits: dict[str, Kit], tmp_path: Path, identity: Any, found: str
-) -> None:
-    wrong = make_kit(tmp_path / "wrong", ROOT, "shop", identity=identity)
+def test_a_party_with_a_certificate_of_another_root_is_refused(kits: dict[str, Kit], tmp_path: Path) -> None:
+    wrong = make_kit(tmp_path / "wrong", ROOT, "shop", identity=Root.make().issue("shop"))
     wrong.tell_site(kits["shop"].site())
     reasons = failed(run_job({**kits, "shop": wrong}), tmp_path)
-    assert found in reasons["bank"] or found in reasons["shop"]
+    assert "not issued by this federation's root" in reasons["bank"] + reasons["shop"]
 
 
 def test_a_pinned_party_cannot_be_replaced_by_the_holder_of_the_root(
@@ -491,12 +455,6 @@ def test_a_pinned_party_cannot_be_replaced_by_the_holder_of_the_root(
     assert "pinned for 'shop'" in outcomes["bank"]["reason"]
 
 
-def test_a_party_that_was_not_told_its_files_says_so(kits: dict[str, Kit], tmp_path: Path) -> None:
-    kits["bank"].tell_site({})
-    reasons = failed(run_job(kits), tmp_path)
-    assert "party start" in reasons["bank"]
-
-
 @pytest.mark.parametrize(
     ("step", "seeded"),
     [("receipts", False), ("scores 0", True), ("closing", True)],
@@ -505,8 +463,7 @@ def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
     kits: dict[str, Kit], tmp_path: Path, step: str, seeded: bool
 ) -> None:
     if not seeded:
-        for kit in kits.values():
-            kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+        unseeded(kits)
     texts = dict.fromkeys(MEMBERS, job_text(SPLIT))
     stopped = run_job(kits, texts=texts, relay=breaking(step))
     assert {outcome["state"] for outcome in stopped.values()} == {"failed"}
@@ -534,8 +491,7 @@ def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
 def test_every_protocol_of_many_steps_goes_on_with_coins_of_its_own(
     kits: dict[str, Kit], tmp_path: Path, method: str, options: str, step: str
 ) -> None:
-    for kit in kits.values():
-        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    unseeded(kits)
     for party in PARTIES:
         accepted = policy_text(party, methods=f'["{method}"]', epsilon=99.0)
         (tmp_path / f"{party}.policy.toml").write_text(accepted)
@@ -555,8 +511,7 @@ def test_every_protocol_of_many_steps_goes_on_with_coins_of_its_own(
 def test_a_short_run_goes_on_as_long_as_it_matches_people(
     kits: dict[str, Kit], tmp_path: Path, how: str, step: str
 ) -> None:
-    for kit in kits.values():
-        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    unseeded(kits)
     for party in PARTIES:
         (tmp_path / f"{party}.policy.toml").write_text(
             policy_text(party, more=f'alignment = ["{how}"]\nalignments = {{most = 1, days = 30}}')
@@ -589,21 +544,6 @@ def test_a_short_run_that_may_have_been_charged_is_not_resumed(kits: dict[str, K
     assert [charges(tmp_path, party) for party in PARTIES] == spent
 
 
-def test_kits_forbid_code_foreign_classes_and_shells(kits: dict[str, Kit]) -> None:
-    for member, wanted in (("server", "Coordinator"), ("bank", "Member")):
-        kits[member].harden()
-        local = kits[member].path / "local"
-        resources = json.loads((local / "resources.json").read_text())
-        assert resources["class_allow_list"] == [f"colonnade.sites.remote.{wanted}"]
-        assert resources["class_list_enforcement_mode"] == "enforce"
-        assert resources["allow_log_streaming"] is False
-        found = [item["id"] for item in resources["components"]]
-        assert found == ["job_manager", "colonnade_presence", "process_launcher"]
-        rights = json.loads((local / "authorization.json").read_text())["permissions"]
-        for role in ("project_admin", "org_admin", "lead"):
-            assert rights[role]["byoc"] == rights[role]["shell_commands"] == "none"
-
-
 @pytest.mark.parametrize("member", ["server", "bank"])
 def test_flare_reads_the_kits_as_they_are_meant(kits: dict[str, Kit], member: str) -> None:
     """FLARE's own judges of classes and rights, without its processes; tests with those are studies."""
@@ -625,6 +565,10 @@ def test_flare_reads_the_kits_as_they_are_meant(kits: dict[str, Kit], member: st
     ):
         with pytest.raises(UnsafeComponentError, match="is not in allow_list"):
             judge.authorize_component_config({"path": foreign}, workspace=workspace)
+    resources = json.loads((kits[member].path / "local" / "resources.json").read_text())
+    assert resources["allow_log_streaming"] is False
+    kept = [item["id"] for item in resources["components"]]
+    assert kept == ["job_manager", "colonnade_presence", "process_launcher"]
     rights = Authorizer("ours")
     assert not rights.load_policy(
         json.loads((kits[member].path / "local" / "authorization.json").read_text())
@@ -640,14 +584,6 @@ def test_flare_reads_the_kits_as_they_are_meant(kits: dict[str, Kit], member: st
         assert {
             right for right in requested if rights.authorize(AuthzContext(right, whoever, another))[0]
         } == wanted
-
-
-def test_a_method_that_does_not_run_between_machines_is_refused() -> None:
-    from colonnade.errors import JobError
-    from colonnade.federation.train import protocol_of
-
-    with pytest.raises(JobError, match="no protocol to plan or to run between parties"):
-        protocol_of(Job.parse(job_text('method = "central"')))
 
 
 class _Workspace:
