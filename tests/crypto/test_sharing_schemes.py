@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from zero_shares import ZeroShares
 
 from colonnade.crypto.sharing import (
     InconsistentShares,
@@ -23,7 +24,7 @@ from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArra
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9
-FIELDS = (FIELD61, FIELD63, FIELD126)
+
 SCHEMES: list[Shamir] = [
     Shamir(3, FIELD63),
     Shamir(3, FIELD61),
@@ -47,21 +48,15 @@ def secret_of(field: Field, seed: object, shape: tuple[int, ...] = (2, 3)) -> Fi
 
 @given(schemes, seeds)
 @settings(max_examples=30, deadline=None)
-def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme: Shamir, seed: int) -> None:
+def test_t_plus_one_shares_open_degree_t_and_all_of_them_degree_2t(scheme: Shamir, seed: int) -> None:
     secret = secret_of(scheme.field, seed)
     shares = dealt_shares(scheme, secret, scheme.threshold, seed)
     for count in range(scheme.threshold + 1, scheme.computing_parties + 1):
         for chosen in combinations(range(scheme.computing_parties), count):
             some = [share if j in chosen else None for j, share in enumerate(shares)]
             assert scheme.reconstruct(some, scheme.threshold).equals(secret)
-
-
-@given(schemes, seeds)
-@settings(max_examples=30, deadline=None)
-def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(scheme: Shamir, seed: int) -> None:
-    secret = secret_of(scheme.field, seed)
     degree = 2 * scheme.threshold
-    shares: list[FieldArray | None] = list(dealt_shares(scheme, secret, degree, seed))
+    shares = dealt_shares(scheme, secret, degree, seed)
     assert scheme.reconstruct(shares, degree).equals(secret)
     for missing in range(scheme.computing_parties):
         some = [None if j == missing else share for j, share in enumerate(shares)]
@@ -99,18 +94,15 @@ def test_public_values_and_raised_degrees_share_the_same_secret(
 
 @given(schemes, seeds)
 @settings(max_examples=20, deadline=None)
-def test_the_weights_open_what_all_keepers_hold(scheme: Shamir, seed: int) -> None:
+def test_the_weights_open_what_all_keepers_hold_and_resharing_lowers_a_product(
+    scheme: Shamir, seed: int
+) -> None:
     secret = secret_of(scheme.field, seed)
     shares = dealt_shares(scheme, secret, 2 * scheme.threshold, seed)
     out = scheme.field.zeros(secret.shape)
     for weight, share in zip(scheme.weights, shares, strict=True):
         out.add_times(weight, share)
     assert out.equals(secret)
-
-
-@given(schemes, seeds)
-@settings(max_examples=20, deadline=None)
-def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme: Shamir, seed: int) -> None:
     t = scheme.threshold
     x = secret_of(scheme.field, seed)
     squares = [share.multiply(share) for share in dealt_shares(scheme, x, t, seed)]
@@ -122,14 +114,6 @@ def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme: Shamir, see
         low.multiply(share) for low, share in zip(lowered, dealt_shares(scheme, x, t, seed), strict=True)
     ]
     assert scheme.reconstruct(cubes, 2 * t).equals(x.multiply(x).multiply(x))
-
-
-def test_a_total_of_one_piece_is_an_array_of_its_own() -> None:
-    scheme = Shamir(3, FIELD63)
-    piece = FIELD63.encode(np.array([5]))
-    out = total(scheme, [piece])
-    out += piece
-    assert piece.decode().tolist() == [5]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
@@ -187,20 +171,12 @@ def _p_value(scheme: Shamir, chosen: tuple[int, ...], shares: list[FieldArray]) 
 
 @pytest.mark.parametrize("scheme", [Shamir(3, FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
 @pytest.mark.parametrize("value", [0, -123456])
-def test_as_many_shares_as_the_degree_are_jointly_uniform_whatever_the_secret(
-    scheme: Shamir, value: int
-) -> None:
+def test_shares_up_to_the_degree_are_jointly_uniform_and_one_more_is_not(scheme: Shamir, value: int) -> None:
     secret = scheme.field.encode(np.full(40_000, value))
     for degree in (scheme.threshold, 2 * scheme.threshold):
         shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
         for chosen in combinations(range(scheme.computing_parties), degree):
             assert _p_value(scheme, chosen, shares) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("scheme", [Shamir(3, FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
-@pytest.mark.parametrize("value", [0, -123456])
-def test_these_tests_see_that_one_share_more_is_not_uniform(scheme: Shamir, value: int) -> None:
-    secret = scheme.field.encode(np.full(40_000, value))
     for degree in (scheme.threshold, 2 * scheme.threshold):
         shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
         for chosen in combinations(range(scheme.computing_parties), degree + 1):
@@ -267,9 +243,103 @@ def test_weights_between_the_keepers_points_are_integers() -> None:
                 assert all(abs(weight) < 2**20 for weight in value_weights(points[:degree], point, FIELD63))
 
 
-def test_a_seed_hides_its_key_and_checks_its_shape() -> None:
+def test_seeds_hide_their_key_and_a_total_is_an_array_of_its_own() -> None:
     assert "41" not in repr(Seed(b"A" * 32, (1,)))
     with pytest.raises(ValueError, match="32 bytes"):
         Seed(bytes(31), (1,))
     with pytest.raises(ValueError, match="shape"):
         Seed(bytes(32), (-1,))
+    scheme = Shamir(3, FIELD63)
+    piece = FIELD63.encode(np.array([5]))
+    out = total(scheme, [piece])
+    out += piece
+    assert piece.decode().tolist() == [5]
+
+
+# Zero shares open to zero, differ by run and step, and hide everything but the secret.
+
+
+def keepers_of(scheme: Shamir, run: str) -> list[ZeroShares]:
+    source = SeededRandomness("keys")
+    keys = {frozenset((i, j)): source.bytes(32) for j in range(scheme.computing_parties) for i in range(j)}
+    return [
+        ZeroShares(
+            scheme,
+            me,
+            keys={j: keys[frozenset((me, j))] for j in range(scheme.computing_parties) if j != me},
+            run=run,
+        )
+        for me in range(scheme.computing_parties)
+    ]
+
+
+def zero_shares(scheme: Shamir, run: str, step: str, shape: tuple[int, ...]) -> list[FieldArray]:
+    return [computing_party.share(step, shape) for computing_party in keepers_of(scheme, run)]
+
+
+@pytest.mark.parametrize("computing_parties", [3, 5, 7])
+@pytest.mark.parametrize("field", [FIELD63, FIELD61])
+def test_zero_shares_open_to_zero_and_no_share_is_zero(computing_parties: int, field: Field) -> None:
+    scheme = Shamir(computing_parties, field)
+    shares = zero_shares(scheme, "run", "moments", (3, 2))
+    assert scheme.reconstruct(shares, 2 * scheme.threshold).equals(field.zeros((3, 2)))
+    assert not any(share.equals(field.zeros((3, 2))) for share in shares)
+
+
+def test_zero_shares_differ_by_run_and_step_and_a_step_is_served_once() -> None:
+    scheme = Shamir(3, FIELD63)
+    # Names that would collide if they were only put one after the other.
+    names = [
+        ("run", "moments"),
+        ("run", "noise"),
+        ("run2", "moments"),
+        ("runm", "oments"),
+        ("r", "unmoments"),
+    ]
+    first = [zero_shares(scheme, run, step, (4,))[0].to_bytes() for run, step in names]
+    assert len(set(first)) == len(names)
+    computing_party = keepers_of(Shamir(3, FIELD63), "run")[0]
+    computing_party.share("moments", (2,))
+    with pytest.raises(ValueError, match="already"):
+        computing_party.share("moments", (3,))
+    computing_party.share("more moments", (2,))
+
+
+def test_keys_must_be_those_of_all_the_others() -> None:
+    scheme = Shamir(3, FIELD63)
+    key = bytes(32)
+    for computing_party, keys in (
+        (0, {1: key}),
+        (0, {0: key, 1: key, 2: key}),
+        (3, {0: key, 1: key, 2: key}),
+    ):
+        with pytest.raises(ValueError, match="needs a key"):
+            ZeroShares(scheme, computing_party, keys=keys, run="run")
+    with pytest.raises(ValueError, match="32 bytes"):
+        ZeroShares(scheme, 0, keys={1: key, 2: key[1:]}, run="run")
+    with pytest.raises(ValueError, match="name of their run"):
+        ZeroShares(scheme, 0, keys={1: key, 2: key}, run="")
+
+
+def _middle_coefficient(shares: list[FieldArray]) -> np.ndarray:
+    """What the receiver of three shares sees beside the secret: (h(1) − h(−1)) / 2."""
+    _, plus, minus = shares
+    result: np.ndarray = (plus - minus).times(FIELD63.inverse(2)).residues[0]
+    return result
+
+
+def _zero_p_value(residues: np.ndarray) -> float:
+    bins = residues.astype(np.int64) * 64 // FIELD63.primes[0]
+    return float(stats.chisquare(np.bincount(bins, minlength=64)).pvalue)
+
+
+def test_under_zero_shares_the_lower_coefficients_of_a_product_are_uniform() -> None:
+    scheme = Shamir(3, FIELD63)
+    # A sharing whose lower coefficient is far from uniform: every computing party's share is known in advance.
+    secret = FIELD63.encode(np.full(20_000, 3))
+    bare = [secret.times((1 + x) ** 2) for x in scheme.points]
+    masked = [a + z for a, z in zip(bare, zero_shares(scheme, "run", "moments", (20_000,)), strict=True)]
+    assert scheme.reconstruct(masked, 2).equals(scheme.reconstruct(bare, 2))
+    assert _zero_p_value(_middle_coefficient(masked)) > FALSE_ALARM
+    # The control: without them it is one and the same number.
+    assert _zero_p_value(_middle_coefficient(bare)) < FALSE_ALARM

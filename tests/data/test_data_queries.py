@@ -127,7 +127,7 @@ def test_a_postgresql_session_is_for_reading_from_its_first_statement_to_its_las
     assert rows(databases.sources(PLAIN)["postgresql"]) == 300
 
 
-def test_a_duckdb_source_reads_its_own_file_and_no_other(databases: Databases) -> None:
+def test_a_duckdb_source_reads_its_own_file_and_neither_another_nor_a_variable(databases: Databases) -> None:
     other = databases.folder / "other.csv"
     other.write_text("customer,age\n1,2\n")
     with duckdb.connect(databases.folder / "other.duckdb") as another:
@@ -142,9 +142,6 @@ def test_a_duckdb_source_reads_its_own_file_and_no_other(databases: Databases) -
     ):
         refused(DuckDBSource(sql, databases.duckdb, KINDS), "reaches for another file|cannot be run")
     assert rows(DuckDBSource(PLAIN, databases.duckdb)) == 300
-
-
-def test_variables_of_this_process_are_no_tables(databases: Databases) -> None:
     import pyarrow as pa
 
     strangers = pa.table({"customer": [1], "age": [2]})
@@ -295,7 +292,7 @@ def test_views_and_macros_are_looked_into(databases: Databases) -> None:
     )
 
 
-def test_a_text_that_only_its_database_knows_is_acknowledged_as_unparsed_or_refused(
+def test_a_text_that_only_its_database_knows_is_acknowledged_or_refused_and_names_are_its_own(
     databases: Databases,
 ) -> None:
     for name, sql in (
@@ -304,6 +301,8 @@ def test_a_text_that_only_its_database_knows_is_acknowledged_as_unparsed_or_refu
     ):
         refused(databases.sources(sql)[name], r'\(unparsed\).*combines_rows = \["unparsed"\]')
         assert rows(databases.sources(sql, ("unparsed",))[name]) == 300
+    databases.write("CREATE TABLE attributes AS SELECT customer, age FROM customers", only="postgresql")
+    assert rows(databases.sources("select customer, age from attributes")["postgresql"]) == 300
 
 
 def test_rows_computed_one_by_one_need_no_word(databases: Databases) -> None:
@@ -367,18 +366,25 @@ def test_a_comment_in_a_comment_is_text_that_databases_read_differently(tmp_path
     assert rows(SQLiteSource("select customer, /* one */ age /* two */ from people", path)) == 9
 
 
-def test_a_table_that_has_the_name_of_a_view_of_the_server_is_read_once(databases: Databases) -> None:
-    databases.write("CREATE TABLE attributes AS SELECT customer, age FROM customers", only="postgresql")
-    assert rows(databases.sources("select customer, age from attributes")["postgresql"]) == 300
-
-
-def test_tables_of_one_name_in_two_schemas_are_two_tables() -> None:
+def test_tables_are_counted_by_schema_cte_and_view() -> None:
     known = Catalogue(aggregates())
     two = "select a.n from core.people a join archive.people b on a.n = b.n"
     assert "self-join" not in grouped(statement(two), known)
     for perhaps_one in ("people", "core.people"):
         sql = f"select a.n from core.people a join {perhaps_one} b on a.n = b.n"
         assert "self-join" in grouped(statement(sql), known), perhaps_one
+    known = Catalogue(aggregates(), {"adults": ["select * from people where age > 17"]})
+    for sql in (
+        "with people as (select * from people where age > 3) select n, age from people",
+        "with adults as (select * from adults) select n, age from adults",
+    ):
+        assert grouped(statement(sql), known) == {}
+        twice = sql + ", people as other where other.n = 7"
+        assert set(grouped(statement(twice), known)) == {"self-join"}
+    texts = {f"v{depth}": [f"select a.n from v{depth - 1} a, v{depth - 1} b"] for depth in range(1, 60)}
+    known = Catalogue(aggregates(), {**texts, "v0": ["select 1 as n"]})
+    assert grouped(statement("select n from v59"), known) == {}
+    assert "self-join" in grouped(statement("select n from v59"), Catalogue(aggregates(), texts))
 
 
 def test_a_table_of_duckdb_is_the_same_by_whatever_name_it_is_called(databases: Databases) -> None:
@@ -389,24 +395,6 @@ def test_a_table_of_duckdb_is_the_same_by_whatever_name_it_is_called(databases: 
     for view in ("plain_view", "main.plain_view", "a.plain_view", "a.main.plain_view"):
         sql = f"select x.customer, y.age from customers x, {view} y where y.customer = 7"
         refused(DuckDBSource(sql, databases.duckdb), r"which is read twice \(self-join\)")
-
-
-def test_a_cte_that_takes_a_tables_name_reads_that_table_once() -> None:
-    known = Catalogue(aggregates(), {"adults": ["select * from people where age > 17"]})
-    for sql in (
-        "with people as (select * from people where age > 3) select n, age from people",
-        "with adults as (select * from adults) select n, age from adults",
-    ):
-        assert grouped(statement(sql), known) == {}
-        twice = sql + ", people as other where other.n = 7"
-        assert set(grouped(statement(twice), known)) == {"self-join"}
-
-
-def test_views_upon_views_are_looked_through_in_no_time() -> None:
-    texts = {f"v{depth}": [f"select a.n from v{depth - 1} a, v{depth - 1} b"] for depth in range(1, 60)}
-    known = Catalogue(aggregates(), {**texts, "v0": ["select 1 as n"]})
-    assert grouped(statement("select n from v59"), known) == {}
-    assert "self-join" in grouped(statement("select n from v59"), Catalogue(aggregates(), texts))
 
 
 @pytest.mark.parametrize(

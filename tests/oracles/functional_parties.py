@@ -6,20 +6,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from plan_runs import run_protocol
 from training_specs import requested
 from typed import untyped
 
 from colonnade.data.schema import Schema
-from colonnade.data.table import AlignedTable, Table
-from colonnade.ledger import Ledger
+from colonnade.data.table import Table
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
 from colonnade.protocols.plans import Task
 from colonnade.randomness import SystemRandomness
-from colonnade.runtime.party import Group, Party
-from colonnade.runtime.run import Outcome, PartyInputs, run_here
+from colonnade.runtime.party import Group
+from colonnade.runtime.run import Outcome
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABELS = {
@@ -122,26 +120,5 @@ def with_noise(plan: FunctionalPlan, *, silent: bool) -> FunctionalPlan:
     return replace(plan, noises=untyped(tuple(Remembered(noise, [], silent) for noise in plan.noises)))
 
 
-def ledgers_for(group: Group, epsilon: float = 50.0) -> dict[str, Ledger]:
-    ledgers = {name: Ledger.in_memory(name) for name in group.members}
-    for name in group.owners:
-        ledgers[name].set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
-    return ledgers
-
-
-def run_plan(
-    plan: FunctionalPlan, tables: list[Table], *, ledgers: Any = None, record: bool = False
-) -> Outcome:
-    """The protocol between alignment and opening, as every party runs it."""
-
-    async def program(
-        party: Party, table: Table | None
-    ) -> tuple[NDArray[np.int64] | None, AlignedTable | None]:
-        await meet(party)
-        aligned = await align(party, table, "equal")
-        return await functional_mechanism(party, aligned, plan), aligned
-
-    by_name = {table.party: table for table in tables}
-    books = ledgers or ledgers_for(plan.group)
-    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
-    return run_here(program, plan.group, desks, record=record)
+def run_plan(plan: FunctionalPlan, tables: list[Table], **how: Any) -> Outcome:
+    return run_protocol(functional_mechanism, plan, tables, **how)

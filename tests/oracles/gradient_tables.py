@@ -4,18 +4,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from plan_runs import run_protocol
 from training_specs import requested
 
 from colonnade.data.encoder import Rounding
 from colonnade.data.schema import Schema
-from colonnade.data.table import AlignedTable, Table
-from colonnade.ledger import Ledger
+from colonnade.data.table import Table
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
-from colonnade.runtime.party import Group, Party
-from colonnade.runtime.run import Outcome, PartyInputs, run_here
+from colonnade.runtime.party import Group
+from colonnade.runtime.run import Outcome
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABEL = "[label]\ncolumn='y'\nkind='classes'\nclasses={classes}\n"
@@ -56,6 +54,18 @@ def tables_of(
     return tables
 
 
+def people(source: Any) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """Everybody's raw columns and labels in one place, as only a test may have them."""
+    rows: dict[Any, Any] = {}
+    labels = None
+    for table in source.tables.values():
+        (block,) = table.blocks(table.rows)
+        rows |= dict(block.columns)
+        labels = block.label if block.label is not None else labels
+    kinds = {name: np.array(list("abc"))[codes] for name, codes in rows.items() if name.endswith("_kind")}
+    return rows | kinds, np.array(["no", "yes"])[labels]
+
+
 def plan_for(
     tables: list[Table],
     group: Group | None = None,
@@ -77,26 +87,5 @@ def plan_for(
     return made
 
 
-def ledgers_for(group: Group, epsilon: float = 200.0) -> dict[str, Ledger]:
-    ledgers = {name: Ledger.in_memory(name) for name in group.members}
-    for name in group.owners:
-        ledgers[name].set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
-    return ledgers
-
-
-def run_plan(
-    plan: GradientPlan, tables: list[Table], *, record: bool = False, ledgers: Any = None
-) -> Outcome:
-    """The protocol between alignment and publication, as every party runs it."""
-
-    async def program(
-        party: Party, table: Table | None
-    ) -> tuple[NDArray[np.float64] | None, AlignedTable | None]:
-        await meet(party)
-        aligned = await align(party, table, "equal")
-        return await noisy_gradient(party, aligned, plan), aligned
-
-    by_name = {table.party: table for table in tables}
-    books = ledgers or ledgers_for(plan.group)
-    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
-    return run_here(program, plan.group, desks, record=record)
+def run_plan(plan: GradientPlan, tables: list[Table], **how: Any) -> Outcome:
+    return run_protocol(noisy_gradient, plan, tables, **how)

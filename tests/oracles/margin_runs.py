@@ -1,18 +1,19 @@
 """Small plans of noisy margin descent, and runs of them as every party runs it."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from gradient_tables import ledgers_for, tables_of
+import pytest
+from gradient_tables import tables_of
+from plan_runs import ledgers_for, run_protocol
 from training_specs import requested
+from typed import untyped
 
 from colonnade.methods.margin.plan import MarginOptions
-from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
-from colonnade.runtime.party import Group, Party
-from colonnade.runtime.run import PartyInputs, run_here
+from colonnade.methods.margin.protocol import OwnRows, noisy_margin
+from colonnade.runtime.party import Group
 
 
 class Silence:
@@ -28,6 +29,19 @@ class Silence:
 
     def draw_symmetric(self, size: Any, randomness: Any) -> Any:
         return np.zeros((size, size), dtype=np.int64)
+
+
+def watched_rows(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
+    """The integers that every owner makes of its rows from here on."""
+    found: dict[str, OwnRows] = {}
+    honest = untyped(OwnRows.read).__func__
+
+    def watched(cls: Any, owner: str, *how: Any) -> Any:
+        found[owner] = honest(cls, owner, *how)
+        return found[owner]
+
+    monkeypatch.setattr(OwnRows, "read", classmethod(watched))
+    return found
 
 
 def margin_plan(
@@ -59,18 +73,10 @@ def silenced(plan: Any) -> Any:
     return plan
 
 
-def run_margin(plan: Any, tables: Any, *, record: bool = False, ledgers: Any = None) -> Any:
-    """The protocol between alignment and publication; the server's result is its descent."""
-
-    async def program(party: Party, table: Any) -> Any:
-        await meet(party)
-        aligned = await align(party, table, "equal")
-        return await noisy_margin(party, aligned, plan)
-
-    by_name = {table.party: table for table in tables}
-    books = ledgers or ledgers_for(plan.group)
-    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
-    return run_here(program, plan.group, desks, record=record)
+def run_margin(plan: Any, tables: Any, **how: Any) -> Any:
+    """The server's result is its descent."""
+    outcome = run_protocol(noisy_margin, plan, tables, **how)
+    return replace(outcome, results={name: opened for name, (opened, _) in outcome.results.items()})
 
 
 __all__ = ["Silence", "ledgers_for", "margin_plan", "run_margin", "silenced", "tables_of"]

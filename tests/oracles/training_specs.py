@@ -1,10 +1,13 @@
 """What is asked of a method in a test, in one line: which words are the job's and which the method's is known here."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
+from colonnade.data.table import Table
 from colonnade.methods.glm.losses import Penalty
 from colonnade.protocols.plans import Options, Task, TrainingSpec
+from colonnade.runtime.party import Group
 
 _OWN = {item.name for item in fields(TrainingSpec)} - {"options", "gamma"}
 
@@ -24,6 +27,14 @@ def requested(
     if unknown := set(chosen) - set(options.model_fields):
         raise TypeError(f"{options.__name__} has no {unknown}")
     return TrainingSpec(task, epsilon, options=options.model_construct(**chosen), **spec)
+
+
+def planned_on(spec: Any, tables: Iterable[Table], rows: int | None = None, **roles: Any) -> Any:
+    """The plan of a run between the owners of these tables, the first of whom has the label."""
+    owned = list(tables)
+    group = Group.of(tuple(table.party for table in owned), **{"active": owned[0].party, **roles})
+    schemas = tuple(table.public() for table in owned)
+    return spec.plan(group, schemas, owned[0].rows if rows is None else rows)
 
 
 def penalty_options(penalty: Penalty) -> dict[str, Any]:

@@ -102,14 +102,10 @@ def test_no_residual_is_larger_steeper_or_further_from_another(
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_row_bound_is_attained(name: str) -> None:
+def test_the_row_bound_is_attained_and_no_residual_falls_as_the_score_rises(name: str) -> None:
     for sizes in SIZES:
         tolerance = 1e-3 if name == "logistic" else 1e-12  # the best received value lies between grid points
         assert extremes(name, sizes)[2] == pytest.approx(LOSSES[name][1](*sizes).row, rel=tolerance)
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_a_residual_never_falls_as_the_score_rises(name: str) -> None:
     residual, _, labels = LOSSES[name]
     for y in labels(1.5):
         assert (np.diff(residual(np.linspace(-3, 3, 1000), y)) >= -1e-15).all()
@@ -319,10 +315,11 @@ def test_larger_clips_and_more_epochs_never_cost_less(epochs: int, radius: float
     assert total(epochs, clip) <= total(epochs, clip * 1.5) * (1 + 1e-12)
 
 
-def test_a_step_that_spreads_weights_apart_is_refused() -> None:
+def test_a_step_that_spreads_weights_apart_is_refused_and_a_total_is_a_root_of_squares() -> None:
     bounds = losses.least_squares_bounds(radius=1, active_cap=1, passive_cap=1, label_bound=1)
     with pytest.raises(ValueError, match="at most 1"):
         active_messages(Schedule(5, 5, 1), bounds, radius=1, cap=1, step_size=1.1)
+    assert StepSensitivities((1.0, 2.0, 2.0)).total == 3.0
 
 
 @pytest.mark.parametrize(
@@ -337,10 +334,6 @@ def test_a_step_that_spreads_weights_apart_is_refused() -> None:
 def test_impossible_settings_are_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         call()
-
-
-def test_the_total_is_the_root_of_the_sum_of_squares() -> None:
-    assert StepSensitivities((1.0, 2.0, 2.0)).total == 3.0
 
 
 @settings(deadline=None)
