@@ -10,14 +10,7 @@ from paillier_widths import product_width
 from scipy import stats
 
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, PrivateKey, decrypt_any_size
-from colonnade.crypto.paillier_vectors import (
-    BoundedMask,
-    Fields,
-    UniformMask,
-    masked,
-    packed,
-    times_matrix,
-)
+from colonnade.crypto.paillier_vectors import BoundedMask, Fields, UniformMask, masked, packed, times_matrix
 from colonnade.randomness import SystemRandomness
 
 FALSE_ALARM = 1e-9

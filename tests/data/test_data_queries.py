@@ -167,83 +167,54 @@ def test_a_sort_larger_than_memory_still_finds_room_beside_the_database(
     assert rows == 400_000 and spilled
 
 
-TOGETHER = [
-    ("window", "select customer, avg(age) over () as age from customers"),
-    ("window", "select customer, age from customers order by row_number() over (order by age)"),
-    ("aggregate", "with m as (select count(*) as n from visits) select customer, n as age from customers, m"),
-    ("aggregate", "select customer, max(age) as age from customers group by customer"),
-    (
-        "self-join",
+TOGETHER = {
+    "window": [
+        "select customer, avg(age) over () as age from customers",
+        "select customer, age from customers order by row_number() over (order by age)",
+    ],
+    "aggregate": [
+        "with m as (select count(*) as n from visits) select customer, n as age from customers, m",
+        "select customer, max(age) as age from customers group by customer",
+    ],
+    "self-join": [
         "select a.customer, abs(a.age - b.age) as age from customers a, customers b where b.customer = 7",
-    ),
-    (
-        "self-join",
         "select a.customer, b.age from customers a join customers b on b.customer = a.customer - a.customer",
-    ),
-    ("self-join", "select c.customer, d.age from CUSTOMERS c join customers d on c.customer = d.customer"),
-    (
-        "self-join",
+        "select c.customer, d.age from CUSTOMERS c join customers d on c.customer = d.customer",
         "with one as (select * from customers) select a.customer, b.age from one a, one b where b.age = 3",
-    ),
-    (
-        "self-join",
         "with one as (select * from customers) select a.customer, a.age from one, customers a where one.age = 3",
-    ),
-    (
-        "self-join",
         "select customer, age from plain_view union all select customer + 1000, age from customers",
-    ),
-    ("self-join", "select c.customer, v.age from customers c join plain_view v on v.customer = 7"),
-    (
-        "self-join",
+        "select c.customer, v.age from customers c join plain_view v on v.customer = 7",
         "select a.customer, (select b.age from customers b where b.customer = a.customer) as age from customers a",
-    ),
-    (
-        "self-join",
         "with recursive r as (select customer, age from customers where customer = 7"
         " union all select customer + 1, age from r where customer < 50) select customer, age from r",
-    ),
-    ("subquery", "select customer, age - (select spent from visits where visitor = 0) as age from customers"),
-    (
-        "subquery",
+    ],
+    "subquery": [
+        "select customer, age - (select spent from visits where visitor = 0) as age from customers",
         "select customer, age from customers where age >= (select spent from visits v where v.visitor = 0)",
-    ),
-    ("subquery", "select customer, age from customers where exists (select 1 from visits where spent = 3)"),
-    ("subquery", "select customer, age from customers where age in (select spent from visits)"),
-    (
-        "subquery",
+        "select customer, age from customers where exists (select 1 from visits where spent = 3)",
+        "select customer, age from customers where age in (select spent from visits)",
         "with best as (select spent from visits where visitor = 0)"
         " select customer, (select spent from best) as age from customers",
-    ),
-    # Tied to the row in no way that keeps other people's rows out.
-    (
-        "subquery",
+        # Tied to the row in no way that keeps other people's rows out.
         "select customer, (select spent from visits where visitor = customer) as age from customers",
-    ),
-    (
-        "subquery",
         "select customer, (select v.spent from visits v where v.visitor = c.customer - c.customer) as age"
         " from customers c",
-    ),
-    (
-        "subquery",
         "select customer, (select v.spent from visits v where v.visitor = 3 and c.age = c.age) as age from customers c",
-    ),
-    (
-        "subquery",
         "select customer, age from customers c"
         " where exists (select 1 from visits v where v.visitor = c.customer or v.spent = 1)",
-    ),
-    ("limit", "select customer, age from customers order by age desc limit 100"),
-    ("limit", "select * from (select customer, age from customers limit 10 offset 3) as x"),
-]
+    ],
+    "limit": [
+        "select customer, age from customers order by age desc limit 100",
+        "select * from (select customer, age from customers limit 10 offset 3) as x",
+    ],
+}
 
 
 def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledges_it(
     databases: Databases,
 ) -> None:
     looked_at = set()
-    for kind, sql in TOGETHER:
+    for kind, sql in ((kind, sql) for kind, texts in TOGETHER.items() for sql in texts):
         others = tuple(other for other in KINDS if other != kind)
         for name, source in databases.sources(sql).items():
             refused(source, rf'takes rows together: .*\({kind}\).*combines_rows = \["{kind}"\]')
@@ -257,35 +228,27 @@ def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledg
 def test_views_and_macros_are_looked_into(databases: Databases) -> None:
     databases.write("CREATE VIEW inner_view AS SELECT customer, avg(age) OVER () AS age FROM customers")
     databases.write("CREATE VIEW Adults (customer, age) AS SELECT customer, age FROM inner_view")
-    databases.write("CREATE MACRO typical(x) AS avg(x)", only="duckdb")
-    databases.write("CREATE MACRO some_of(n) AS TABLE SELECT * FROM customers LIMIT n", only="duckdb")
     databases.write(
-        "CREATE MACRO first_spent() AS (SELECT spent FROM visits WHERE visitor = 0)", only="duckdb"
+        "CREATE MACRO typical(x) AS avg(x)",
+        "CREATE MACRO some_of(n) AS TABLE SELECT * FROM customers LIMIT n",
+        "CREATE MACRO first_spent() AS (SELECT spent FROM visits WHERE visitor = 0)",
+        "CREATE MACRO visited() AS TABLE SELECT visitor, spent FROM visits",
+        only="duckdb",
     )
-    databases.write("CREATE MACRO visited() AS TABLE SELECT visitor, spent FROM visits", only="duckdb")
     databases.write(
         "CREATE FUNCTION typical() RETURNS numeric LANGUAGE sql AS 'SELECT avg(age) FROM customers'",
         only="postgresql",
     )
     for source in databases.sources("select customer, age from ADULTS").values():
         refused(source, r"avg\(\) OVER in 'inner_view' \(window\)")
-    refused(
-        DuckDBSource(
-            "select customer, (select typical(spent) from visits) as age from customers", databases.duckdb
-        ),
-        r"avg\(\) in 'typical\(\)' \(aggregate\)",
-    )
+    typical = "select customer, (select typical(spent) from visits) as age from customers"
+    refused(DuckDBSource(typical, databases.duckdb), r"avg\(\) in 'typical\(\)' \(aggregate\)")
     refused(DuckDBSource("select * from some_of(9)", databases.duckdb), r"LIMIT in 'some_of\(\)' \(limit\)")
-    refused(
-        DuckDBSource("select customer, first_spent() as age from customers", databases.duckdb),
-        r"first_spent\(\), which reads a table of its own \(subquery\)",
-    )
-    refused(
-        DuckDBSource(
-            "select a.visitor as customer, b.spent as age from visited() a, visits b", databases.duckdb
-        ),
-        r"table 'visits', which is read twice \(self-join\)",
-    )
+    reading = "select customer, first_spent() as age from customers"
+    of_its_own = r"first_spent\(\), which reads a table of its own \(subquery\)"
+    refused(DuckDBSource(reading, databases.duckdb), of_its_own)
+    twice = "select a.visitor as customer, b.spent as age from visited() a, visits b"
+    refused(DuckDBSource(twice, databases.duckdb), r"table 'visits', which is read twice \(self-join\)")
     hidden = "select customer, typical() as age from customers"
     refused(
         databases.sources(hidden)["postgresql"], r"typical\(\), whose text is not known here \(unparsed\)"

@@ -17,13 +17,7 @@ from typed import there, untyped
 
 from colonnade.crypto.masks import packed_size
 from colonnade.data.table import AlignedTable
-from colonnade.errors import (
-    BudgetExceeded,
-    DataError,
-    InputError,
-    LocalProtocolError,
-    PlanError,
-)
+from colonnade.errors import BudgetExceeded, DataError, InputError, LocalProtocolError, PlanError
 from colonnade.ledger import Ledger
 from colonnade.ledger.entry_store import Entry
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions

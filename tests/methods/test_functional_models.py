@@ -68,30 +68,18 @@ def exact_minimum(opened: OpenedObjective, **more: Any) -> Minimum:
 
 
 @pytest.mark.parametrize("domain", ["ball", "box"])
-@pytest.mark.parametrize("parties", [2, 4])
+@pytest.mark.parametrize(("parties", "intercept"), [(2, True), (4, True), (3, False)])
 def test_without_noise_the_linear_objective_has_its_minimum_at_least_squares(
-    domain: str, parties: int
+    domain: str, parties: int, intercept: bool
 ) -> None:
     tables = tables_of(NAMES[:parties], 400, task="regression", active=NAMES[1])
-    opened = opened_without_noise(tables, "regression", domain=domain)
+    opened = opened_without_noise(tables, "regression", domain=domain, intercept=intercept)
     features, labels = rows_of(tables, opened)
-    found = exact_minimum(opened)
+    found = exact_minimum(opened, **({} if intercept else {"ridge": 0.0}))
     scale = math.sqrt(opened.plan.attributes) if domain == "box" else 1.0
-    model = Squares().fit(features, opened.plan.label.to_unit(labels))
+    model = Squares(fit_intercept=intercept).fit(features, opened.plan.label.to_unit(labels))
     assert found.weights * scale == pytest.approx(model.coef_, abs=2e-3)
-    assert found.intercept == pytest.approx(model.intercept_, abs=1e-3)
-
-
-@pytest.mark.parametrize("domain", ["ball", "box"])
-def test_without_an_intercept_too(domain: str) -> None:
-    tables = tables_of(NAMES[:3], 400, task="regression")
-    opened = opened_without_noise(tables, "regression", domain=domain, intercept=False)
-    features, labels = rows_of(tables, opened)
-    found = exact_minimum(opened, ridge=0.0)
-    scale = math.sqrt(opened.plan.attributes) if domain == "box" else 1.0
-    model = Squares(fit_intercept=False).fit(features, opened.plan.label.to_unit(labels))
-    assert found.weights * scale == pytest.approx(model.coef_, abs=2e-3)
-    assert found.intercept == 0.0
+    assert found.intercept == pytest.approx(model.intercept_, abs=1e-3 if intercept else 0)
 
 
 @pytest.mark.parametrize("domain", ["ball", "box"])

@@ -6,14 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from functional_parties import (
-    NAMES,
-    group_of,
-    plan_for,
-    run_plan,
-    tables_of,
-    with_noise,
-)
+from functional_parties import NAMES, group_of, plan_for, run_plan, tables_of, with_noise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ideals import ideal_objective
@@ -24,12 +17,7 @@ from training_specs import requested
 from typed import untyped
 
 from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import (
-    DataError,
-    LocalProtocolError,
-    PlansDiffer,
-    RemoteProtocolError,
-)
+from colonnade.errors import DataError, LocalProtocolError, PlansDiffer, RemoteProtocolError
 from colonnade.federation.federation import Federation
 from colonnade.methods.functional import protocol as module
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ideals import ideal_gradient
 from margin_runs import Silence
 from numpy.typing import NDArray
+from training_specs import planned_on
 from training_specs import requested as spec_of
 from typed import there, untyped
 
@@ -426,11 +427,9 @@ def test_the_field_has_room_for_all_of_every_row(gamma: int, monkeypatch: pytest
 
 def test_rows_are_checked_a_block_at_a_time_however_many_there_are() -> None:
     tables = tables_of(("bank", "insurer"), 60)
-    group = Group.of(("bank", "insurer"), active="bank")
-    schemas = tuple(table.public() for table in tables)
     rows = 2 * MOST_ROWS
     requested = spec_of(SlrOptions, epsilon=1.0, delta=1e-9, gamma=256, epochs=1, rate=1.0, verify="rows")
-    made = requested.plan(group, schemas, rows)
+    made = planned_on(requested, tables, rows)
     assert made.verify == "rows" and made.block < MOST_ROWS < made.rows
     for claims in made.claims.values():
         RowClaims(rows=made.block, claims=claims, points=(0, -1))

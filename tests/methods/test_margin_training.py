@@ -54,7 +54,6 @@ def test_it_learns_as_well_as_one_place_without_noise_and_as_its_twin(
     assert model.score(rows, labels) > exact.score(rows, labels) - 0.02 > 0.8
     plan = source.runs[-1].plan
     learnt = margin_twin(plan, source.tables, SeededRandomness("twin"))
-    rows, labels = people(source)
     assert LogisticRegression().fit(learnt).score(rows, labels) == pytest.approx(
         model.score(rows, labels), abs=0.02
     )
@@ -296,13 +295,9 @@ def test_a_run_that_fell_in_a_step_goes_on_with_the_same_frames_and_no_new_charg
     for to, step, frame in seen:
         # What ledgers have is proved anew by whoever goes on.
         if not step.startswith("resumed") and step not in (KNOWN, PROVED):
-            frames.setdefault((to, step, _sender(frame, step)), set()).add(frame)
+            frames.setdefault((to, step, decode(frame)[0].sender), set()).add(frame)
     assert steps and all(len(each) == 1 for each in frames.values()), "one step, one message"
     assert [entry.kind for entry in books["bank"].entries()].count("charge") == 1
-
-
-def _sender(frame: Any, step: str) -> Any:
-    return decode(frame)[0].sender
 
 
 def test_noise_that_would_be_dealt_again_with_fresh_sharings_stops_the_member(tmp_path: Path) -> None:
@@ -348,22 +343,16 @@ def test_more_classes_share_the_moments_and_have_a_head_each() -> None:
 SHORT: dict[str, Any] = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}
 
 
-def slr_federation(parties: Any = ("bank", "shop"), rows: Any = ROWS, **more: Any) -> Any:
-    return Federation(
-        tables_of(parties, rows), **{"budget": (200.0, 1e-5), "public": True, "noise_seed": 5, **more}
-    )
-
-
 @pytest.fixture(scope="module")
 def slr_fitted() -> Any:
-    source = slr_federation()
+    source = federation()
     return source, LogisticRegression(epsilon=2.0, method="slr", options=SHORT).fit(source)
 
 
 def test_it_learns_what_the_moments_learn(slr_fitted: Any) -> None:
     source, model = slr_fitted
     rows, labels = people(source)
-    exact = LogisticRegression(method="non-private").fit(slr_federation())
+    exact = LogisticRegression(method="non-private").fit(federation())
     assert model.score(rows, labels) > exact.score(rows, labels) - 0.03 > 0.7
 
 
@@ -398,7 +387,7 @@ def test_log_odds_are_those_of_the_weights_on_the_training_rows(slr_fitted: Any)
 
 @pytest.mark.parametrize("optimiser", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
 def test_any_optimiser_may_move_the_weights(optimiser: Any) -> None:
-    source = slr_federation()
+    source = federation()
     rate = 0.5 if optimiser == "adam" else 8.0
     options = SHORT | {"optimiser": optimiser, "learning_rate": rate}
     model = LogisticRegression(epsilon=2.0, method="slr", options=options).fit(source)
@@ -407,7 +396,7 @@ def test_any_optimiser_may_move_the_weights(optimiser: Any) -> None:
 
 
 def test_notes_say_how_often_a_person_can_be_used() -> None:
-    source = slr_federation()
+    source = federation()
     learnt = train_with(
         source, "slr", TrainingSpec("classification", 2.0, delta=1e-5, options=SlrOptions(**SHORT))
     )
@@ -415,7 +404,7 @@ def test_notes_say_how_often_a_person_can_be_used() -> None:
 
 
 def test_three_releases_learn_too_and_promise_nothing() -> None:
-    source = slr_federation(rows=2000)
+    source = federation(rows=2000)
     options = SlrOptions(calibration="paper", gamma=64, **SHORT)
     learnt = train_with(source, "slr", TrainingSpec("classification", 4.0, delta=1e-5, options=options))
     assert tuple(learnt.privacy) == () and learnt.run is None
@@ -427,9 +416,9 @@ def test_three_releases_learn_too_and_promise_nothing() -> None:
 def test_three_releases_have_no_plan_and_are_refused_on_private_data_and_fine_grids() -> None:
     options = SHORT | {"calibration": "paper"}
     with pytest.raises(PlanError, match="public"):
-        LogisticRegression(method="slr", options=options).fit(slr_federation(rows=100, public=False))
+        LogisticRegression(method="slr", options=options).fit(federation(rows=100, public=False))
     with pytest.raises(PlanError, match="there is no plan of it"):
         TrainingSpec("classification", 1.0, options=SlrOptions(calibration="paper")).check()
     options = SHORT | {"calibration": "paper", "gamma": 1 << 16, "epochs": 1.0, "rate": 1.0}
     with pytest.raises(PlanError, match="Take a smaller gamma"):
-        LogisticRegression(epsilon=1.0, method="slr", options=options).fit(slr_federation(rows=100))
+        LogisticRegression(epsilon=1.0, method="slr", options=options).fit(federation(rows=100))

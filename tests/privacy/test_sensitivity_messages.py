@@ -145,6 +145,11 @@ def run(
     return sent
 
 
+def passive_run(schedule: Schedule, x: NDArray[np.float64], **how: Any) -> list[NDArray[np.float64]]:
+    """Scores are sent, and residuals come from elsewhere."""
+    return run(schedule, x, message=lambda _, s, m: s, residual=lambda _, s, m: m, **how)
+
+
 def distance(first: list[NDArray[np.float64]], second: list[NDArray[np.float64]]) -> float:
     return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(first, second, strict=True)))
 
@@ -164,22 +169,9 @@ def test_two_passive_runs_on_neighbouring_data_stay_within_the_total(
     other[generator.integers(schedule.rows)] *= -1
     received = generator.choice([-clip, clip], (schedule.steps, schedule.batch))
     w0 = project(generator.normal(size=2) * 3, radius)
-    sent = [
-        run(
-            schedule,
-            data,
-            message=lambda _, s, m: s,
-            residual=lambda _, s, m: m,
-            radius=radius,
-            step_size=step_size,
-            ridge=ridge,
-            received=received,
-            w0=w0,
-        )
-        for data in (x, other)
-    ]
-    bound = passive_messages(schedule, radius=radius, cap=cap, step_size=step_size, clip=clip, ridge=ridge)
-    assert distance(*sent) <= bound.total
+    how: dict[str, Any] = {"radius": radius, "step_size": step_size, "ridge": ridge}
+    sent = [passive_run(schedule, data, received=received, w0=w0, **how) for data in (x, other)]
+    assert distance(*sent) <= passive_messages(schedule, cap=cap, clip=clip, **how).total
 
 
 @given(
@@ -204,6 +196,7 @@ def test_two_active_runs_on_neighbouring_data_stay_within_the_total(
     changed[record] = generator.choice(labels(ky))
     received = generator.uniform(-radius * passive, radius * passive, (schedule.steps, schedule.batch))
     w0 = project(generator.normal(size=2) * 3, radius)
+    how: dict[str, Any] = {"radius": radius, "step_size": step_size, "ridge": ridge}
 
     def sent(data: NDArray[np.float64], label: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         def h(
@@ -212,21 +205,9 @@ def test_two_active_runs_on_neighbouring_data_stay_within_the_total(
             result: NDArray[np.float64] = residual(scores + m, label[batch])
             return result
 
-        return run(
-            schedule,
-            data,
-            message=h,
-            residual=h,
-            radius=radius,
-            step_size=step_size,
-            ridge=ridge,
-            received=received,
-            w0=w0,
-        )
+        return run(schedule, data, message=h, residual=h, received=received, w0=w0, **how)
 
-    bound = active_messages(
-        schedule, bounds(radius, cap, passive, ky), radius=radius, cap=cap, step_size=step_size, ridge=ridge
-    )
+    bound = active_messages(schedule, bounds(radius, cap, passive, ky), cap=cap, **how)
     assert distance(sent(x, y), sent(other, changed)) <= bound.total
 
 
@@ -269,21 +250,9 @@ def test_the_passive_bound_is_nearly_attained() -> None:
     other[0] = -1.0
     received = np.full((schedule.steps, 10), 0.0)
     received[:: schedule.steps_per_epoch, 0] = 1.0
-    sent = [
-        run(
-            schedule,
-            data,
-            message=lambda _, s, m: s,
-            residual=lambda _, s, m: m,
-            radius=1.0,
-            step_size=0.01,
-            ridge=0.0,
-            received=received,
-            w0=np.ones(1),
-        )
-        for data in (x, other)
-    ]
-    bound = passive_messages(schedule, radius=1, cap=1, step_size=0.01, clip=1)
+    how: dict[str, Any] = {"radius": 1.0, "step_size": 0.01, "ridge": 0.0}
+    sent = [passive_run(schedule, data, received=received, w0=np.ones(1), **how) for data in (x, other)]
+    bound = passive_messages(schedule, cap=1, clip=1, **how)
     assert 0.99 * bound.total < distance(*sent) <= bound.total
 
 
