@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.crypto.curve import Blinding, InvalidPoint, check_points, hash_to_curve
+from colonnade.crypto import curve as blinded_sets
+from colonnade.crypto.curve import BlindedSet, Blinding, InvalidPoint, check_points, hash_to_curve, match
 from colonnade.randomness import SystemRandomness
 
 FALSE_ALARM = 1e-9
@@ -73,8 +74,12 @@ def test_every_id_lands_on_the_curve_and_alone_as_in_a_crowd(ids: list[bytes], d
         assert mine == hash_to_curve([identifier], domain=domain)
 
 
-def test_domains_separate_runs() -> None:
+def test_domains_separate_runs_scalars_are_not_printed_and_listed_points_have_small_order() -> None:
     assert hash_to_curve([b"ada"], domain=b"run 1") != hash_to_curve([b"ada"], domain=b"run 2")
+    assert repr(Blinding.draw(RANDOMNESS)) == "Blinding(<secret>)"
+    check_points(Blinding.draw(RANDOMNESS).multiply(hash_to_curve([b"a", b"b"], domain=b"valid")))
+    assert all(doubled(u) == 1 for u in ORDER_8)
+    assert doubled(ORDER_4) == 0
 
 
 @pytest.mark.parametrize("domain", [b"", bytes(256)])
@@ -100,21 +105,12 @@ def test_blinding_commutes(ids: list[bytes]) -> None:
     assert a.multiply_received(b.multiply(points)) == b.multiply_received(a.multiply(points))
 
 
-def test_blinded_points_are_valid_points() -> None:
-    check_points(Blinding.draw(RANDOMNESS).multiply(hash_to_curve([b"a", b"b"], domain=b"valid")))
-
-
 # u of the points of order 4 and 8 on the curve; of order 2 there is 0.
 ORDER_4 = 1
 ORDER_8 = (
     325606250916557431795983626356110631294008115727848805560023387167927233504,
     39382357235489614581723060781553021112529911719440698176882885853963445705823,
 )
-
-
-def test_the_listed_points_do_have_small_order() -> None:
-    assert all(doubled(u) == 1 for u in ORDER_8)
-    assert doubled(ORDER_4) == 0
 
 
 @pytest.mark.parametrize("u", [0, ORDER_4, *ORDER_8])
@@ -159,5 +155,86 @@ def test_any_bytes_are_either_points_or_refused(data: bytes) -> None:
             check_points(data)
 
 
-def test_a_scalar_is_not_printed() -> None:
-    assert repr(Blinding.draw(RANDOMNESS)) == "Blinding(<secret>)"
+# Blinded sets: the intersection, its order, and everything a dishonest list of places could try.
+
+
+def intersect(
+    mine: list[bytes], theirs: list[bytes], pad: tuple[int, int] | None = None
+) -> tuple[list[bytes], list[bytes]]:
+    """The whole exchange without a wire: what each side's rows say in the common order."""
+    sizes = pad or (len(mine), len(theirs))
+    asker, other = (
+        BlindedSet.prepare(ids, domain=b"test", randomness=RANDOMNESS, padded=size)
+        for ids, size in zip((mine, theirs), sizes, strict=True)
+    )
+    returned = b"".join(other.blinding.multiply_received(block) for block in asker.blinded_blocks())
+    multiplied = b"".join(asker.blinding.multiply_received(block) for block in other.blinded_blocks())
+    left, right = match(returned, multiplied)
+    return [mine[row] for row in asker.rows(left)], [theirs[row] for row in other.rows(right)]
+
+
+@given(
+    st.lists(st.binary(max_size=3), unique=True, max_size=12),
+    st.lists(st.binary(max_size=3), unique=True, max_size=12),
+    st.integers(0, 4),
+)
+@settings(max_examples=40, deadline=None)
+def test_both_sides_find_the_intersection_in_one_order(
+    mine: list[bytes], theirs: list[bytes], pad: int
+) -> None:
+    left, right = intersect(mine, theirs, (len(mine) + pad, len(theirs) + 2 * pad))
+    assert left == right
+    assert set(left) == set(mine) & set(theirs)
+    assert len(left) == len(set(left))
+
+
+def test_blocks_do_not_change_the_result_and_the_order_differs_from_run_to_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blinded_sets, "BLOCK_POINTS", 3)
+    ids = [b"%d" % i for i in range(20)]
+    left, right = intersect(ids[:13], ids[5:], (17, 15))
+    assert left == right and set(left) == set(ids[5:13])
+    ids = [b"%d" % i for i in range(12)]
+    assert intersect(ids, ids)[0] != intersect(ids, ids)[0]
+
+
+def test_padding_hides_how_many_ids_there_are() -> None:
+    sizes = set()
+    for count in (0, 1, 7):
+        ids = [b"%d" % i for i in range(count)]
+        padded = BlindedSet.prepare(ids, domain=b"test", randomness=RANDOMNESS, padded=7)
+        sizes.add(sum(len(block) for block in padded.blinded_blocks()))
+    assert sizes == {7 * 32}
+
+
+def test_repeated_ids_points_too_little_padding_and_dummies_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^1 ids are repeated$"):
+        BlindedSet.prepare([b"ada", b"ada"], domain=b"test", randomness=RANDOMNESS)
+    with pytest.raises(ValueError, match="cannot be padded"):
+        BlindedSet.prepare([b"ada", b"grace"], domain=b"test", randomness=RANDOMNESS, padded=1)
+    mine = BlindedSet.prepare([b"ada"], domain=b"test", randomness=RANDOMNESS, padded=50)
+    with pytest.raises(ValueError, match="dummy"):
+        mine.rows(np.arange(50))
+    with pytest.raises(ValueError, match="peer's list"):
+        match(b"a" * 32, b"b" * 64)
+    with pytest.raises(ValueError, match="own list"):
+        match(b"a" * 64, b"b" * 32)
+
+
+@pytest.mark.parametrize(("places", "why"), [([-1], "outside"), ([9], "outside"), ([1, 1], "twice")])
+def test_places_that_cannot_be_are_refused(places: list[int], why: str) -> None:
+    mine = BlindedSet.prepare([b"%d" % i for i in range(5)], domain=b"test", randomness=RANDOMNESS)
+    with pytest.raises(ValueError, match=why):
+        mine.rows(np.array(places, dtype=np.int64))
+
+
+@given(st.lists(st.binary(min_size=32, max_size=32), unique=True, max_size=10), st.data())
+def test_matching_is_exact_on_any_bytes(points: list[bytes], data: st.DataObject) -> None:
+    """Zero bytes at the end of a point included."""
+    both = [*points, bytes(32), b"\x01" + bytes(31)]
+    both = list(dict.fromkeys(both))
+    left = data.draw(st.permutations(both))
+    right = data.draw(st.permutations(both))[: len(both) // 2 + 1]
+    mine, theirs = match(b"".join(left), b"".join(right))
+    assert [left[i] for i in mine] == [right[i] for i in theirs] == sorted(set(right))

@@ -80,16 +80,12 @@ def test_what_one_party_sends_is_uniform_whatever_its_values(largest: int) -> No
             assert uniform_p_value(words, ring.bits) > FALSE_ALARM
 
 
-def test_two_of_three_vectors_are_jointly_uniform() -> None:
+def test_two_of_three_vectors_are_jointly_uniform_and_integer_masks_would_be_noticed() -> None:
     """Only the sum of all three says anything: the pair of two parties' words covers all pairs evenly."""
     ring = SumRing(3, 5)
     first, second, _ = masked(federation(3), [np.full(200_000, 5)] * 3, ring)
     pairs = first.astype(int) * (1 << ring.bits) + second
     assert stats.chisquare(np.bincount(pairs, minlength=1 << (2 * ring.bits))).pvalue > FALSE_ALARM
-
-
-def test_this_chi_square_would_notice_a_mask_over_the_integers() -> None:
-    ring = SumRing(3, 5)
     rng = np.random.default_rng(0)
     integer_masked = (5 + rng.integers(0, 5, 100_000) - rng.integers(0, 5, 100_000)) % (1 << ring.bits)
     assert uniform_p_value(integer_masked, ring.bits) < FALSE_ALARM
@@ -142,15 +138,12 @@ def test_a_distinguisher_reads_integer_masks_and_is_blind_to_ours() -> None:
     assert right < 0.7 * draws
 
 
-def test_a_step_is_masked_once() -> None:
+def test_a_step_is_masked_once_and_a_refused_vector_uses_it_up() -> None:
     stream, ring = federation(2)[0], SumRing(2, 9)
     stream.masked(np.array([1]), ring, step="sum")
     with pytest.raises(MaskReused, match="already masked step 'sum'"):
         stream.masked(np.array([2]), ring, step="sum")
-
-
-def test_a_refused_vector_uses_its_step_up() -> None:
-    """Otherwise two vectors could leave under one mask."""
+    # Otherwise two vectors could leave under one mask.
     stream, ring = federation(2)[0], SumRing(2, 9)
     with pytest.raises(ValueError, match="outside"):
         stream.masked(np.array([10]), ring, step="sum")
@@ -168,7 +161,7 @@ def test_a_reused_mask_would_show_the_difference_of_two_vectors() -> None:
     assert (first - second) % (1 << ring.bits) == 40
 
 
-def test_steps_and_runs_have_masks_of_their_own() -> None:
+def test_steps_runs_contexts_and_pairs_have_masks_and_keys_of_their_own() -> None:
     ring, zeros = SumRing(2, 2**30), np.zeros(64, dtype=np.int64)
     mine, theirs = AgreementKey.generate(RANDOMNESS), AgreementKey.generate(RANDOMNESS)
     seen = [
@@ -179,6 +172,13 @@ def test_steps_and_runs_have_masks_of_their_own() -> None:
         for step in ("1", "2")
     ]
     assert len(set(seen)) == 4
+    keys = [AgreementKey.generate(RANDOMNESS) for _ in range(3)]
+    derived = {
+        keys[i].agree(keys[j].public, context=context)
+        for i, j in ((0, 1), (0, 2), (1, 2))
+        for context in (b"", b"run 1", b"run 2")
+    }
+    assert len(derived) == 9
 
 
 @pytest.mark.parametrize("bad", [np.array([-1]), np.array([10]), np.array([2**63 - 1]), np.array([0.5])])
@@ -187,14 +187,11 @@ def test_values_outside_the_declared_range_are_refused(bad: np.ndarray) -> None:
         federation(2)[0].masked(bad, SumRing(2, 9), step="sum")
 
 
-def test_a_sum_without_every_party_is_refused() -> None:
+def test_sums_without_every_party_and_rings_that_cannot_work_are_refused() -> None:
     ring = SumRing(3, 9)
     sent = masked(federation(3), [np.array([1])] * 3, ring)
     with pytest.raises(ValueError, match="needs as many"):
         ring.total(sent[:2])
-
-
-def test_rings_and_streams_that_cannot_work_are_refused() -> None:
     with pytest.raises(ValueError, match="two parties"):
         SumRing(1, 5)
     with pytest.raises(ValueError, match="64 is the most"):
@@ -244,27 +241,14 @@ def test_the_agreed_key_is_hkdf_of_the_rfc_7748_secret() -> None:
     assert bob.agree(ALICE_PUBLIC, context=b"run 7") == hkdf(SHARED, info)
 
 
-def test_every_context_and_every_pair_has_a_key_of_its_own() -> None:
-    keys = [AgreementKey.generate(RANDOMNESS) for _ in range(3)]
-    derived = {
-        keys[i].agree(keys[j].public, context=context)
-        for i, j in ((0, 1), (0, 2), (1, 2))
-        for context in (b"", b"run 1", b"run 2")
-    }
-    assert len(derived) == 9
-
-
 @pytest.mark.parametrize("bad", [b"", bytes(31), bytes(33), bytes(32), b"\x01" + bytes(31)])
 def test_public_keys_that_are_short_or_of_small_order_are_refused(bad: bytes) -> None:
     with pytest.raises(InvalidPublicKey):
         AgreementKey.generate(RANDOMNESS).agree(bad, context=b"")
 
 
-def test_a_reflected_key_is_refused() -> None:
+def test_a_reflected_key_is_refused_and_no_key_is_printed() -> None:
     mine = AgreementKey.generate(RANDOMNESS)
     with pytest.raises(InvalidPublicKey, match="own public key"):
         mine.agree(mine.public, context=b"")
-
-
-def test_a_key_is_not_printed() -> None:
     assert repr(AgreementKey.generate(RANDOMNESS)) == "AgreementKey(<secret>)"

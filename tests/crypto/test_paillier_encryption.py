@@ -1,9 +1,11 @@
 """Encryption, decryption, validation and packing."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
+import gmpy2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,14 +13,20 @@ from hypothesis import strategies as st
 from paillier_widths import product_width
 from scipy import stats
 
+from colonnade.crypto.modular import FixedBase, MontgomeryModulus, group_size, products_of_powers
 from colonnade.crypto.paillier import (
+    ROOTS,
     Ciphertexts,
     Encryptor,
     InvalidCiphertext,
+    InvalidKeyProof,
     PrivateKey,
     PublicKey,
+    PublicKeyForTests,
+    check_key_proof,
     decrypt,
     decrypt_any_size,
+    prove_key,
     rerandomised,
 )
 from colonnade.crypto.paillier_vectors import (
@@ -30,7 +38,7 @@ from colonnade.crypto.paillier_vectors import (
     times_matrix,
     to_fixed,
 )
-from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.randomness import SeededRandomness, SystemRandomness, below
 
 FALSE_ALARM = 1e-9
 RANDOMNESS = SystemRandomness()
@@ -77,7 +85,7 @@ def test_multiplying_ciphertexts_adds_plaintexts(pairs: list[tuple[int, int]]) -
     ]
 
 
-def test_the_textbook_formula_reads_our_ciphertexts() -> None:
+def test_the_textbook_formula_reads_our_ciphertexts_and_we_read_its() -> None:
     """Paillier's own decryption, L(c^λ)/λ modulo N, written out independently of the CRT one."""
     private = key(256)
     modulus, order = private.public.modulus, (private.p - 1) * (private.q - 1)
@@ -85,26 +93,21 @@ def test_the_textbook_formula_reads_our_ciphertexts() -> None:
         ciphertext = encryptor.encrypt([123456789]).values[0]
         logarithm = (pow(ciphertext, order, modulus * modulus) - 1) // modulus
         assert logarithm * pow(order, -1, modulus) % modulus == 123456789
-
-
-def test_our_decryption_reads_textbook_ciphertexts() -> None:
-    private = key(256)
     modulus = private.public.modulus
     ciphertext = (1 + 42 * modulus) * pow(987654321, modulus, modulus * modulus) % modulus**2
     assert decrypt(private, Ciphertexts.checked(private.public, [ciphertext]), at_most=100) == (42,)
 
 
-def test_the_same_plaintext_never_gives_the_same_ciphertext() -> None:
+def test_no_ciphertext_comes_twice_and_rerandomising_keeps_the_plaintext() -> None:
     for encryptor in encryptors():
         assert len(set(encryptor.encrypt([7] * 50).values)) == 50
-
-
-def test_rerandomising_changes_every_ciphertext_and_no_plaintext() -> None:
     anyone, _ = encryptors()
     before = anyone.encrypt([5, -6, 0])
     after = rerandomised(before, RANDOMNESS)
     assert decrypt(key(), after, at_most=6) == (5, -6, 0)
     assert not set(before.values) & set(after.values)
+    sent = anyone.encrypt([1, 2, 3])
+    assert Ciphertexts.from_bytes(key().public, sent.to_bytes(), count=3) == sent
 
 
 def test_randomisers_are_n_th_powers_of_jacobi_symbol_one_and_spread_evenly() -> None:
@@ -192,12 +195,6 @@ def test_a_public_key_that_cannot_be_one_is_refused(modulus: int) -> None:
         PublicKey(modulus)
 
 
-def test_ciphertexts_survive_the_wire() -> None:
-    anyone, _ = encryptors()
-    sent = anyone.encrypt([1, 2, 3])
-    assert Ciphertexts.from_bytes(key().public, sent.to_bytes(), count=3) == sent
-
-
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
@@ -223,14 +220,11 @@ def test_bytes_of_the_wrong_length_are_refused(data: bytes) -> None:
             Ciphertexts.from_bytes(key().public, data, count=2)
 
 
-def test_decrypting_refuses_what_is_larger_than_agreed() -> None:
+def test_decrypting_refuses_what_is_larger_than_agreed_and_other_keys() -> None:
     ciphertexts = encryptors()[0].encrypt([100, -101])
     assert decrypt(key(), ciphertexts, at_most=101) == (100, -101)
     with pytest.raises(InvalidCiphertext, match="plaintext 1 of 2"):
         decrypt(key(), ciphertexts, at_most=100)
-
-
-def test_ciphertexts_of_another_key_are_refused() -> None:
     other = PrivateKey.generate_for_tests(RANDOMNESS, 256)
     foreign = Encryptor.for_key(other.public, RANDOMNESS).encrypt([1])
     with pytest.raises(ValueError, match="another key"):
@@ -257,13 +251,15 @@ def test_unpacking_undoes_packing_up_to_the_last_value_that_fits(
     assert abs(packed_number) < 1 << (fields.bits - 1)
 
 
-def test_a_field_one_too_large_corrupts_its_neighbour_and_is_refused() -> None:
+def test_a_field_one_too_large_corrupts_its_neighbour_and_too_many_are_refused() -> None:
     fields = Fields(8, 2)
     assert fields.unpack(128 + (5 << 8)) == (-128, 6)
     with pytest.raises(ValueError, match="does not fit"):
         fields.pack([128, 5])
     with pytest.raises(ValueError, match="above"):
         fields.unpack(1 << 20)
+    with pytest.raises(ValueError, match="do not fit"):
+        packed(encryptors()[0].encrypt([1] * 20), Fields(75, 20))
 
 
 def test_widths_hold_the_product_and_not_one_factor() -> None:
@@ -304,6 +300,164 @@ def test_a_packed_masked_product_is_the_integer_product() -> None:
     assert fields.unpack(plaintext - 12345) == tuple((scalars @ matrix).tolist())
 
 
-def test_packing_more_than_the_key_holds_is_refused() -> None:
-    with pytest.raises(ValueError, match="do not fit"):
-        packed(encryptors()[0].encrypt([1] * 20), Fields(75, 20))
+# Proofs that a Paillier modulus is one.
+
+
+@functools.cache
+def proof_key() -> PrivateKey:
+    return PrivateKey.generate_for_tests(RANDOMNESS, 512)
+
+
+def test_a_proof_holds_for_its_own_key_and_context_only() -> None:
+    proof = prove_key(proof_key(), context=b"run 1")
+    check_key_proof(proof_key().public, proof, context=b"run 1")
+    with pytest.raises(InvalidKeyProof, match="root 0"):
+        check_key_proof(proof_key().public, proof, context=b"run 2")
+    other = PrivateKey.generate_for_tests(RANDOMNESS, 512)
+    with pytest.raises(InvalidKeyProof):
+        check_key_proof(proof_key().public, prove_key(other, context=b""), context=b"")
+
+
+@pytest.mark.parametrize("place", range(ROOTS))
+def test_every_root_is_checked(place: int) -> None:
+    proof = bytearray(prove_key(proof_key(), context=b""))
+    proof[place * 64] ^= 1
+    with pytest.raises(InvalidKeyProof, match=f"root {place} "):
+        check_key_proof(proof_key().public, bytes(proof), context=b"")
+
+
+@pytest.mark.parametrize("proof", [b"", bytes(ROOTS * 64 - 1), bytes(ROOTS * 64)])
+def test_bytes_that_are_no_proof_are_refused(proof: bytes) -> None:
+    with pytest.raises(InvalidKeyProof):
+        check_key_proof(proof_key().public, proof, context=b"")
+
+
+@functools.cache
+def dishonest_primes() -> tuple[int, int]:
+    """p and q with p dividing q − 1, both 3 modulo 4: N-th powers modulo N are one in p."""
+    while True:
+        p = int(gmpy2.next_prime(below(1 << 100, RANDOMNESS) | 1 << 99))
+        if p % 4 == 3:
+            for k in range(1, 4000):
+                q = 2 * k * p + 1
+                if q % 4 == 3 and gmpy2.is_prime(q):
+                    return p, q
+
+
+def test_a_modulus_whose_powers_lose_something_cannot_be_proved() -> None:
+    """Its owner knows the factors and tries every root it can make; a random point has none."""
+    p, q = dishonest_primes()
+    modulus = p * q
+    public = PublicKeyForTests(modulus)
+    assert math.gcd(modulus, (p - 1) * (q - 1)) == p
+    width = -(-public.bits // 8)
+    best = pow(modulus, -1, (p - 1) * (q - 1) // p)
+    forged = b"".join(pow(7 + i, best, modulus).to_bytes(width, "little") for i in range(ROOTS))
+    with pytest.raises(InvalidKeyProof):
+        check_key_proof(public, forged, context=b"")
+
+
+def test_why_it_matters_a_dishonest_modulus_leaves_a_trace_through_rerandomising() -> None:
+    """Modulo such an N, an element of order p is no N-th power, and multiplying by u^N cannot hide its exponent."""
+    p, q = dishonest_primes()
+    modulus, order = p * q, (p - 1) * (q - 1)
+    trace = pow(3, order // p, modulus)
+    assert trace != 1
+    for secret in (0, 1, 5):
+        hidden = pow(trace, secret, modulus) * pow(below(modulus, RANDOMNESS), modulus, modulus) % modulus
+        seen = pow(hidden, order // p, modulus)
+        assert (
+            next(guess for guess in range(10) if seen == pow(trace, guess * (order // p), modulus)) == secret
+        )
+
+
+def test_a_modulus_with_a_small_factor_is_refused() -> None:
+    large = int(gmpy2.next_prime(1 << 200))
+    factor = next(prime for prime in (1019, 1009) if prime * large % 4 == 1)
+    small = PublicKeyForTests(factor * large)
+    with pytest.raises(InvalidKeyProof, match="factor below"):
+        check_key_proof(small, bytes(ROOTS * -(-small.bits // 8)), context=b"")
+
+
+# The integers behind Paillier: products, powers and products of powers against Python's own.
+
+
+def odd_moduli(most_bits: int = 4200) -> st.SearchStrategy[int]:
+    """Odd numbers of every length, the extremes of each length included."""
+    return st.integers(2, most_bits).flatmap(
+        lambda bits: st.one_of(
+            st.just((1 << bits) - 1), st.just((1 << bits) + 1), st.integers(1 << (bits - 1), (1 << bits) - 1)
+        ).map(lambda value: value | 1)
+    )
+
+
+@given(odd_moduli(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_entering_and_leaving_is_the_identity_and_products_are_pythons(
+    modulus: int, data: st.DataObject
+) -> None:
+    ring = MontgomeryModulus(modulus)
+    values = [0, 1, modulus - 1, *data.draw(st.lists(st.integers(0, modulus - 1), max_size=4))]
+    assert ring.leave(ring.enter(values)) == values
+    residues = st.one_of(st.just(modulus - 1), st.integers(0, modulus - 1))
+    pairs = data.draw(st.lists(st.tuples(residues, residues), min_size=1, max_size=9))
+    left, right = ring.enter([a for a, _ in pairs]), ring.enter([b for _, b in pairs])
+    assert ring.leave(ring.multiply(left, right)) == [a * b % modulus for a, b in pairs]
+
+
+def test_the_longest_modulus_survives_its_largest_products_and_longer_ones_are_refused() -> None:
+    modulus = (1 << 6144) - 1
+    ring = MontgomeryModulus(modulus)
+    value = ring.enter([modulus - 1] * 4)
+    for _ in range(5):
+        value = ring.multiply(value, value)
+    assert ring.leave(value) == [1] * 4
+    with pytest.raises(ValueError, match="too long"):
+        MontgomeryModulus((1 << 7000) - 1)
+    with pytest.raises(ValueError, match="odd"):
+        MontgomeryModulus(10)
+
+
+@given(odd_moduli(700), st.data())
+@settings(max_examples=25, deadline=None)
+def test_fixed_base_powers_are_pythons_powers(modulus: int, data: st.DataObject) -> None:
+    base = data.draw(st.integers(0, modulus - 1))
+    exponents = data.draw(st.lists(st.binary(min_size=3, max_size=3), min_size=1, max_size=6))
+    table = FixedBase.prepare(MontgomeryModulus(modulus), base, exponent_bytes=3)
+    found = table.powers(np.frombuffer(b"".join(exponents), dtype=np.uint8).reshape(-1, 3))
+    assert found == [pow(base, int.from_bytes(exponent, "little"), modulus) for exponent in exponents]
+
+
+@given(st.integers(1, 23), st.integers(1, 5), st.integers(2, 64), st.data())
+@settings(max_examples=40, deadline=None)
+def test_products_of_powers_are_pythons(rows: int, columns: int, bits: int, data: st.DataObject) -> None:
+    modulus = (1 << 521) - 1
+    limit = 1 << (bits - 1)
+    bases = data.draw(st.lists(st.integers(1, modulus - 1), min_size=rows, max_size=rows))
+    entries = st.one_of(st.sampled_from([-limit, limit - 1, 0, -1]), st.integers(-limit, limit - 1))
+    matrix = data.draw(
+        st.lists(st.lists(entries, min_size=columns, max_size=columns), min_size=rows, max_size=rows)
+    )
+    expected = []
+    for column in range(columns):
+        product = 1
+        for base, row in zip(bases, matrix, strict=True):
+            product = product * pow(base, row[column], modulus) % modulus
+        expected.append(product)
+    assert (
+        products_of_powers(MontgomeryModulus(modulus), bases, np.array(matrix, dtype=np.int64), bits=bits)
+        == expected
+    )
+
+
+def test_an_exponent_outside_the_agreed_bits_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        products_of_powers(MontgomeryModulus(101), [3], np.array([[8]]), bits=4)
+    with pytest.raises(ValueError, match="cannot meet"):
+        products_of_powers(MontgomeryModulus(101), [3], np.array([[1], [1]]), bits=4)
+
+
+@given(st.integers(1, 100_000))
+def test_the_group_size_is_the_cheapest(outputs: int) -> None:
+    chosen = group_size(outputs)
+    assert all(((1 << chosen) + outputs) / chosen <= ((1 << size) + outputs) / size for size in range(1, 11))

@@ -10,14 +10,7 @@ from paillier_widths import product_width
 from scipy import stats
 
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, PrivateKey, decrypt_any_size
-from colonnade.crypto.paillier_vectors import (
-    BoundedMask,
-    Fields,
-    UniformMask,
-    masked,
-    packed,
-    times_matrix,
-)
+from colonnade.crypto.paillier_vectors import BoundedMask, Fields, UniformMask, masked, packed, times_matrix
 from colonnade.randomness import SystemRandomness
 
 FALSE_ALARM = 1e-9
@@ -65,14 +58,11 @@ def test_a_bounded_mask_leaves_a_value_hidden_to_two_to_the_minus_security() -> 
     assert worst / span <= 2.0**-mask.security
 
 
-def test_a_mask_with_too_little_security_or_too_little_room_is_refused() -> None:
+def test_masks_with_too_little_security_or_room_and_answers_too_long_are_refused() -> None:
     with pytest.raises(ValueError, match="λ ≥ 40"):
         BoundedMask(value_bits=10, security=32)
     with pytest.raises(ValueError, match="do not fit"):
         BoundedMask(value_bits=1000).check_room(owner().public)
-
-
-def test_an_answer_with_too_many_bits_is_refused() -> None:
     with pytest.raises(ValueError, match="does not have 8 bits"):
         BoundedMask(value_bits=8).unmask([256], [0])
 
@@ -116,7 +106,7 @@ def attacking_ciphertexts() -> tuple[Ciphertexts, np.ndarray, Fields]:
     )
 
 
-def test_without_a_bound_the_attack_recovers_every_scalar() -> None:
+def test_without_a_bound_the_attack_recovers_every_scalar_and_with_it_is_refused() -> None:
     ciphertexts, everything, fields = attacking_ciphertexts()
     assert len(ciphertexts) == FEATURES
     mask = UniformMask(owner().public.modulus)
@@ -125,13 +115,10 @@ def test_without_a_bound_the_attack_recovers_every_scalar() -> None:
     sums = [value for plaintext in mask.unmask(answers, drawn) for value in fields.unpack(plaintext)]
     recovered = np.linalg.solve(everything.T.astype(float), np.array(sums, dtype=float))
     assert np.array_equal(np.rint(recovered), secrets()[0])
-
-
-def test_with_the_bound_the_attack_is_refused() -> None:
     ciphertexts, _, fields = attacking_ciphertexts()
-    mask = BoundedMask(value_bits=fields.width)
+    bounded = BoundedMask(value_bits=fields.width)
     with pytest.raises(InvalidCiphertext, match="more than was agreed"):
-        mask.answer(owner(), masked(ciphertexts, mask.draw(FEATURES, RANDOMNESS), RANDOMNESS))
+        bounded.answer(owner(), masked(ciphertexts, bounded.draw(FEATURES, RANDOMNESS), RANDOMNESS))
 
 
 def test_an_attacker_that_forgoes_its_mask_still_gets_one_field_a_ciphertext() -> None:

@@ -1,6 +1,7 @@
 """Pseudonyms: what a list of them has, and what lists have in common, beside sets."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +17,17 @@ from colonnade.crypto.pseudonyms import (
     Strings,
     ascending,
     common,
+    keyed_digests,
     numbered,
     pseudonyms,
     sorting,
     subkey,
 )
 from colonnade.data.arrays import of_texts, packed
-from colonnade.randomness import SystemRandomness
+from colonnade.data.declaring import Spelling
+from colonnade.ledger.release import Cut
+from colonnade.models.files.membership import IdRules, TrainingMembership
+from colonnade.randomness import SeededRandomness, SystemRandomness
 
 KEY = bytes(range(32))
 
@@ -75,7 +80,7 @@ def test_what_lists_have_in_common_is_what_sets_have(sets: list[set[int]], more:
         module._AT_ONCE = kept
 
 
-def test_strings_that_begin_alike_are_told_apart() -> None:
+def test_strings_that_begin_alike_are_told_apart_and_an_empty_list_has_nothing_in_common() -> None:
     """Half of a string decides nearly always; here it never does, and zeros at the end count too."""
     first = strings(b"12345678b", b"12345678", b"12345678a", b"12345678a\0\1")
     order = sorting(first)
@@ -86,14 +91,11 @@ def test_strings_that_begin_alike_are_told_apart() -> None:
         [True, True, False],
     ]
     assert not ascending(strings(b"a", b"a")) and not ascending(strings(b"b", b"a"))
-
-
-def test_nothing_is_common_with_an_empty_list() -> None:
     assert [named.tolist() for named in common([strings(b"a"), strings()])] == [[False], []]
     assert [named.tolist() for named in common([strings(), strings(b"a")])] == [[], [False]]
 
 
-def test_ids_dummies_and_padding_have_keys_of_their_own() -> None:
+def test_ids_dummies_and_padding_have_keys_of_their_own_and_repetitions_are_counted() -> None:
     """The id "\\0…\\0" is no dummy: else an owner could list a dummy as a person, and be believed."""
     counters = [number.to_bytes(8, "little").decode() for number in range(3)]
     assert len(set(texts(of_ids(counters).strings))) == len(counters) + DUMMIES
@@ -101,9 +103,6 @@ def test_ids_dummies_and_padding_have_keys_of_their_own() -> None:
     listed = of_ids(["ada"], 9)
     assert len(dummies & set(texts(listed.strings))) == DUMMIES
     assert not set(texts(of_ids([], 9).strings)) & set(texts(of_ids([], 9).strings)) - dummies
-
-
-def test_repeated_ids_are_counted() -> None:
     assert of_ids(["a", "b", "a", "a"]).repeated == 2
 
 
@@ -153,3 +152,40 @@ def test_digests_of_many_texts_are_those_of_hashlib(size: int, key: bytes) -> No
     assert [one.tobytes() for one in made] == [
         hashlib.blake2b(b"\0" + text, key=key, digest_size=size).digest() for text in texts
     ]
+
+
+# Keyed digests of ids: what BLAKE2b says, with the key hashed once for all of them.
+
+
+IDS = ["", "ann", "Łódź 7", "x" * 300, *(str(number) for number in range(500))]
+
+
+@pytest.mark.parametrize("person", [b"", b"colonnade cut"])
+def test_each_is_blake2b_of_its_text_under_the_key(person: bytes) -> None:
+    key = bytes(range(32))
+    expected = [
+        int.from_bytes(
+            hashlib.blake2b(text.encode(), digest_size=8, key=key, person=person).digest(), "little"
+        )
+        for text in IDS
+    ]
+    found = keyed_digests(key, iter(IDS), person=person)
+    assert found.dtype == np.uint64
+    assert found.tolist() == expected
+    assert keyed_digests(key, []).shape == (0,)
+
+
+def test_lists_of_people_and_cuts_hash_their_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Counted:
+        @staticmethod
+        def blake2b(*arguments: Any, **named: Any) -> Any:
+            made.append(named)
+            return hashlib.blake2b(*arguments, **named)
+
+    monkeypatch.setattr(module, "hashlib", Counted)
+    people = TrainingMembership.of(IDS, IdRules("n", Spelling()), SeededRandomness("people"))
+    assert (len(people), len(made)) == (len(IDS), 1)
+    Cut(bytes(32), share=0.5, rules="column n").held_out(IDS)
+    assert len(made) == 2

@@ -36,9 +36,11 @@ def test_rows_within_their_bound_pass(rows: int, columns: int, points: tuple[int
     assert Session.of(short_rows(rows, columns, BOUND), RowClaim(columns, BOUND), points=points).run()
 
 
-def test_several_claims_about_one_block_pass_together_and_a_row_at_its_bound_passes() -> None:
+def test_several_claims_about_one_block_pass_together_and_rows_too_long_are_told_to_their_dealer() -> None:
     rows = np.concatenate([short_rows(90, 2, BOUND), np.full((90, 1), 7), short_rows(90, 3, 10)], axis=1)
     assert Session.of(rows, RowClaim(2, BOUND), RowClaim(1, 49), RowClaim(3, 10)).run()
+    with pytest.raises(ValueError, match="1 of 5 rows are longer than the bound"):
+        Session.of(np.array([[1], [2], [3], [4], [9]]), RowClaim(1, 80)).run()
 
 
 def test_the_plain_loops_prove_and_check_the_same() -> None:
@@ -57,14 +59,6 @@ def _lengthen(session: Session, value: int) -> None:
     shares[1][0] = shares[1][0] + FIELD63.encode(added).times(
         session.claims.points[1] - session.claims.points[0]
     )
-
-
-def test_an_honest_dealer_is_told_that_its_own_rows_are_too_long() -> None:
-    with pytest.raises(ValueError, match="1 of 5 rows are longer than the bound"):
-        Session.of(np.array([[1], [2], [3], [4], [9]]), RowClaim(1, 80)).run()
-
-
-# --- what is altered is not accepted
 
 
 def _every_message(session: Session, which: str, place: int) -> None:
@@ -150,9 +144,6 @@ def _altered(times: int) -> int:
     return accepted
 
 
-# --- numbers
-
-
 def test_the_extensions_are_fields() -> None:
     """Every element but 0 has an inverse: x^(p⁴ − 2)·x = 1, for some drawn ones."""
     drawn = uniform(5, SeededRandomness(1))
@@ -165,17 +156,16 @@ def test_the_extensions_are_fields() -> None:
         assert (field.times(power, drawn[q]) == [[1], [0], [0], [0]]).all()
 
 
-def test_polynomials_are_what_they_are_at_their_nodes() -> None:
+def test_polynomials_are_what_they_are_at_their_nodes_and_points_of_checks_in_no_prime_field() -> None:
     nodes = Nodes((0, 1, -1, 4))
     for q in range(3):
         assert (nodes.values_at(nodes.points)[q] == np.eye(4)).all()
-
-
-def test_a_point_of_a_check_is_in_no_prime_field() -> None:
     claims = RowClaims(8, (RowClaim(1, 9),), (0, 1))
     for seed in range(50):
         powers = point_of(bytes([seed]) * 32, claims.degree)
         assert powers[:, 1:, 1].any(axis=1).all()
+    assert len({derived(bytes(32), *labels) for labels in ((), ("a",), ("a", ""), ("", "a"), ("aa",))}) == 5
+    assert sum(x * x for x in _searched(4 * 12345 + 1)) == 4 * 12345 + 1
 
 
 @pytest.mark.parametrize(
@@ -269,18 +259,11 @@ def test_every_slack_is_three_squares(bound: int) -> None:
     assert (4 * rows[:, 0] ** 2 + (filled**2).sum(axis=1) == 4 * bound + 1).all()
 
 
-def test_the_search_finds_what_the_table_misses() -> None:
-    assert sum(x * x for x in _searched(4 * 12345 + 1)) == 4 * 12345 + 1
-
-
-def test_soundness_is_counted_in_integers_and_rounded_down() -> None:
+def test_soundness_is_counted_in_integers_and_what_could_wrap_around_is_refused() -> None:
     claims = RowClaims(16384, (RowClaim(21, 3 << 28),), (0, -1))
     wrong = 2 * 64 + 2 * claims.bits + 3
     assert wrong << claims.algebraic_bits <= ORDER - max(PRIMES) < wrong << (claims.algebraic_bits + 1)
     assert claims.algebraic_bits >= 76 and claims.wraparound_bits == PROJECTIONS == 40
-
-
-def test_claims_that_could_wrap_around_are_refused() -> None:
     with pytest.raises(FieldTooSmall, match="smaller gamma, or verify = 'none'"):
         RowClaims(16384, (RowClaim(21, 1 << 35),), (0, 1))
 
@@ -297,7 +280,3 @@ def test_what_passes_the_projections_cannot_wrap_around() -> None:
             assert 4 * columns * (2 * t) ** 2 + 3 * (4 * t) ** 2 + (4 << bits) + 1 < FIELD63.modulus
             # ln 2^76·L·D, in whole numbers: T² is at least that times what honest squares can add up to.
             assert t * t >= 4096 * (1 << bits) * 0.693 * (76 + np.log2(PROJECTIONS * claims.lanes))
-
-
-def test_keys_for_different_purposes_differ() -> None:
-    assert len({derived(bytes(32), *labels) for labels in ((), ("a",), ("a", ""), ("", "a"), ("aa",))}) == 5

@@ -129,7 +129,7 @@ def coalitions(scheme: Shamir) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("computing_parties", [3, 5])
-def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_of_the_noise(
+def test_the_receiver_and_t_keepers_tell_neighbours_apart_at_degree_t_and_not_at_2t(
     computing_parties: int,
 ) -> None:
     scheme = Shamir(computing_parties, FIELD63)
@@ -140,12 +140,6 @@ def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_o
             assert ((run.opened() - truth.T @ truth - noise) % MODULUS == 0).all()
             assert solved(run.misfit(coalition, truth))
             assert not solved(run.misfit(coalition, other))
-
-
-@pytest.mark.parametrize("computing_parties", [3, 5])
-def test_at_degree_2t_the_same_attack_fits_neither_neighbour(computing_parties: int) -> None:
-    scheme = Shamir(computing_parties, FIELD63)
-    table, neighbour, noise = tables()
     for coalition in coalitions(scheme):
         run = Opening(scheme, fresh=True, seed=coalition, secret=table, noise=noise)
         assert ((run.opened() - table.T @ table - noise) % MODULUS == 0).all()
@@ -153,15 +147,12 @@ def test_at_degree_2t_the_same_attack_fits_neither_neighbour(computing_parties: 
         assert not solved(run.misfit(coalition, neighbour))
 
 
-def test_with_three_keepers_the_bare_coefficient_is_the_gram_of_the_table_minus_a_share() -> None:
+def test_with_three_keepers_the_receiver_learns_exact_equations() -> None:
     table, _, noise = tables()
     run = Opening(Shamir(3, FIELD63), fresh=False, seed=1, secret=table, noise=noise)
     share = plain(run.data[1])
     bare = plain(run.shown[0])
     assert ((bare - (table - share).T @ (table - share)) % MODULUS == 0).all()
-
-
-def test_with_three_keepers_a_server_at_zero_needs_nobody_to_learn_exact_linear_equations() -> None:
     table, _, noise = tables()
     run = Opening(Shamir(3, FIELD63), fresh=False, seed=2, secret=table, noise=noise)
     known, equations = run.attack((0,))
@@ -186,11 +177,8 @@ def _p_value(residues: np.ndarray) -> float:
     return float(stats.chisquare(np.bincount(residues * 16 // FIELD63.primes[0], minlength=16)).pvalue)
 
 
-def test_at_degree_2t_what_is_left_of_the_equation_is_uniform() -> None:
+def test_at_degree_2t_what_is_left_of_the_equation_is_uniform_and_at_degree_t_nothing_is_left() -> None:
     assert _p_value(_misfits(fresh=True)) > FALSE_ALARM
-
-
-def test_this_chi_square_sees_that_at_degree_t_nothing_is_left() -> None:
     assert _p_value(_misfits(fresh=False)) < FALSE_ALARM
 
 

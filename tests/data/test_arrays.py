@@ -91,28 +91,11 @@ def test_texts_are_kept_as_they_are_and_their_numbers_tell_them_apart(given: lis
     assert [store[first:last].tobytes() for first, last in itertools.pairwise(ends.tolist())] == spelt
 
 
-def test_halves_of_characters_are_texts_like_others() -> None:
-    column = of_texts(["\ud800", None, "b"])
-    assert texts(column) == ["\ud800", None, "b"] and distinct(column)[0] == ["\ud800", "b"]
-
-
 def test_every_short_text_of_number_signs_is_read_as_a_number_exactly_if_it_is_one(tmp_path: Path) -> None:
     """Arrow reads them, and must take nothing for a number that is none: all texts up to six signs are tried."""
     signs = ["".join(some) for size in range(1, 7) for some in itertools.product("01-.e", repeat=size)]
-    signs += [
-        "+5",
-        "1e+3",
-        "1_000",
-        "0x10",
-        "1,5",
-        "nan",
-        "inf",
-        " 7 ",
-        "1e999",
-        "1.7976931348623157e308",
-        "5e-324",
-        "0.1",
-    ]
+    signs += ["+5", "1e+3", "1_000", "0x10", "1,5", "nan", "inf", " 7 ", "1e999", "5e-324", "0.1"]
+    signs += ["1.7976931348623157e308"]
     (tmp_path / "a.csv").write_text("x\n" + "\n".join(f'"{text}"' for text in signs) + "\n")
     (batch,) = open_file(tmp_path / "a.csv", party="bank").batches(["x"], size=1 << 16, floats={"x"})
     number = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|inf")
@@ -144,26 +127,22 @@ def test_pythons_own_values_are_of_one_kind_or_text(values: list[object], kind: 
     assert held(found) == kind and len(found) == len(values)
 
 
-def test_numpy_dates_are_dates_and_missing_ones_missing() -> None:
+def test_dates_numbers_and_halves_of_characters_are_kept_as_they_are() -> None:
     days = values_of(np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"))
     exact = values_of(np.array(["2020-01-01T12:00", "NaT"], dtype="datetime64[ns]"))
     assert objects(days) == [date(2020, 1, 1), None] and objects(exact) == [
         datetime(2020, 1, 1, 12),
         None,
     ]
-
-
-def test_what_databases_hold_besides_comes_as_text_and_dates_without_end_are_not_a_mistake() -> None:
     with duckdb.connect() as engine:
         days = engine.sql("SELECT unnest([date 'infinity', date '2020-02-01', NULL]) AS d").to_arrow_table()
     assert objects(values_of(days.column("d"))) == ["infinity", date(2020, 2, 1), None]
-
-
-def test_moments_before_1970_keep_their_microsecond_and_numbers_of_any_size_their_float() -> None:
     before = pa.array([-1, -1_001, None], pa.timestamp("ns"))
     assert values_of(before).view(pa.int64()).to_pylist() == [-1, -2, None]
     large = values_of(pa.array([2**53 + 1, None, -(2**63)], pa.int64()))
     np.testing.assert_array_equal(numbers(large), [2.0**53, np.nan, -(2.0**63)])
+    column = of_texts(["\ud800", None, "b"])
+    assert texts(column) == ["\ud800", None, "b"] and distinct(column)[0] == ["\ud800", "b"]
 
 
 CANARY = "CANARY-4711"

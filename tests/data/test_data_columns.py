@@ -17,11 +17,11 @@ from colonnade.data.declaring import Spelling, text_of
 from colonnade.data.encoder import MODES, Encoder
 from colonnade.data.forms import columns_from_data
 from colonnade.data.ids import spell_ids
-from colonnade.data.kinds import DateColumn, NumericColumn
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
-from colonnade.errors import DataError, SchemaError
+from colonnade.errors import DataError, DataMissing, Misdeclared, SchemaError
 
 spellings = st.builds(
     Spelling,
@@ -303,3 +303,73 @@ def test_missing_dates_and_durations_have_a_feature_of_their_own(mode: Mode) -> 
     ).all()
     with pytest.raises(DataError, match="missing"):
         Encoder((replace(columns[0], missing=None),), mode).encode(raw)
+
+
+# Edges of bins: by list, by number, by quantiles of a public set, and what is refused.
+
+
+def declared(text: str) -> Column:
+    return Schema.parse(f'id = "n"\n[columns.age]\nkind = "bins"\n{text}').columns[0]
+
+
+def test_a_number_of_bins_makes_edges_of_one_width_and_older_bins_have_the_same_description() -> None:
+    assert declared("bins = 4\nlow = 20\nhigh = 100") == BinnedColumn("age", (40, 60, 80), low=20, high=100)
+    found = declared('bins = 3\nlow = 0\nhigh = 999\ntransform = "log1p"\nordered = true')
+    assert isinstance(found, BinnedColumn) and found.ordered
+    assert found.edges == pytest.approx((9, 99))
+    plain = BinnedColumn("age", (18, 65), missing="category")
+    assert plain.to_data() == {"name": "age", "kind": "bins", "edges": [18.0, 65.0], "missing": "category"}
+
+
+def test_quantiles_of_a_public_file_become_edges_that_the_schema_holds(tmp_path: Path) -> None:
+    (tmp_path / "census.csv").write_text("YEARS\n" + "\n".join(str(age) for age in range(100)))
+    path = tmp_path / "bank.toml"
+    path.write_text(
+        'id = "n"\n[columns.age]\nkind = "bins"\nbins = 4\nordered = true\n'
+        'quantiles = {file = "census.csv", column = "YEARS"}\n'
+    )
+    schema = Schema.load(path)
+    assert schema.columns == (BinnedColumn("age", (24, 49, 74), ordered=True),)
+    (tmp_path / "census.csv").unlink()
+    assert Schema.from_data(schema.to_data()) == schema
+    with pytest.raises(DataMissing, match=r"public set.*census\.csv does not exist"):
+        Schema.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "declares neither of edges, a list, and bins"),
+        ("edges = [1]\nbins = 4", "declares both of edges"),
+        ("bins = 1\nlow = 0\nhigh = 9", "not a whole number from 2 to 256"),
+        ("bins = 1000\nlow = 0\nhigh = 9", "not a whole number from 2 to 256"),
+        ("bins = 4\nlow = 0", "high is not declared"),
+        ("bins = 4\nlow = 3\nhigh = 3", "low and high are both 3"),
+        ('bins = 4\nlow = -1\nhigh = 3\ntransform = "log1p"', "log1p needs low above -1"),
+        ("edges = [1, 2]\nlow = 5", "low = 5 is not below its first edge"),
+        ("edges = [1, 2]\nhigh = 1", "high = 1 is not at or above its last edge"),
+        ("bins = 40\nlow = 0\nhigh = 9\nwhole = true", "no whole number lies from"),
+        ('bins = 4\nquantiles = "census.csv"', "List them as edges here"),
+    ],
+)
+def test_what_makes_no_bins_is_told_with_its_line(text: str, says: str) -> None:
+    with pytest.raises(SchemaError, match=says) as announced:
+        declared(text)
+    assert "columns.age" in str(announced.value)
+
+
+@pytest.mark.parametrize(
+    ("quantiles", "says"),
+    [
+        ('"census.csv"', "has no column 'age'"),
+        ("7", "quantiles names a public file"),
+        ('{file = "census.csv", column = "WORDS"}', "WORDS"),
+        ('{file = "census.csv", column = "SAME"}', "one number only"),
+    ],
+)
+def test_a_public_set_that_makes_no_edges_is_refused(tmp_path: Path, quantiles: str, says: str) -> None:
+    (tmp_path / "census.csv").write_text("YEARS,WORDS,SAME\n1,one,5\n2,two,5\n")
+    path = tmp_path / "bank.toml"
+    path.write_text(f'id = "n"\n[columns.age]\nkind = "bins"\nbins = 4\nquantiles = {quantiles}\n')
+    with pytest.raises(Misdeclared, match=says):
+        Schema.load(path)

@@ -92,7 +92,7 @@ def test_data_frames_and_arrays_spell_an_id_of_several_columns_alike() -> None:
         Table.of("bank", numbered, schema("x"))
 
 
-def test_people_are_found_by_several_columns_whatever_those_are_called() -> None:
+def test_people_are_found_by_several_columns_and_other_numbers_of_columns_are_told() -> None:
     rules = 'id = {{column = ["{0}", "{1}"], case = "fold"}}\n'
     bank = Table.from_arrays(
         "bank",
@@ -111,9 +111,6 @@ def test_people_are_found_by_several_columns_whatever_those_are_called() -> None
         for x, y in zip(mine.columns["x"], theirs.columns["y"], strict=True)
     }
     assert pairs == {(1.0, 8.0), (3.0, 7.0)}
-
-
-def test_parties_that_name_people_by_other_numbers_of_columns_are_told_so() -> None:
     bank = Table.from_arrays("bank", {"name": ["a"], "birth": ["b"], "x": [1]}, schema("x"))
     shop = Table.from_arrays("shop", {"name": ["a|b"], "y": [1]}, schema("y", 'id = "name"\n'))
     with pytest.raises(PlanError, match="different rules for ids"):
@@ -139,12 +136,15 @@ def test_what_is_missing_or_repeated_after_spelling_is_counted(
         Table.from_arrays("bank", given, schema("x"))
 
 
-def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_part_that_is_not_there_is_named_and_a_schema_survives_being_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("name,x\nAnn,1\n")
     with pytest.raises(ColumnMissing, match="'birth'"):
         Table("bank", tmp_path / "a.csv", schema("x"))
     with pytest.raises(DataError, match="'birth' is declared but missing"):
         Table.from_arrays("bank", {"name": ["a"], "x": [1]}, schema("x"))
+    declared = schema("x", 'id = {column = ["name", "birth"], case = "fold"}\n')
+    assert Schema.from_data(declared.to_data()) == declared
+    assert declared.id_columns == ("name", "birth") and declared.id_name == "name, birth"
 
 
 @pytest.mark.parametrize(
@@ -159,12 +159,6 @@ def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_ids_that_are_declared_wrongly_are_refused(ids: str, why: str) -> None:
     with pytest.raises(SchemaError, match=why):
         schema("x", ids)
-
-
-def test_a_schema_survives_being_written() -> None:
-    declared = schema("x", 'id = {column = ["name", "birth"], case = "fold"}\n')
-    assert Schema.from_data(declared.to_data()) == declared
-    assert declared.id_columns == ("name", "birth") and declared.id_name == "name, birth"
 
 
 def write_by_two_parts(folder: Path, party: str, parts: tuple[str, str], *, backwards: bool) -> None:

@@ -11,12 +11,13 @@ import pyarrow
 import pytest
 from typed import there, untyped
 
-from colonnade import Federation, Ledger, LogisticRegression, MomentRelease, Schema, Table
+from colonnade import PCA, Federation, Ledger, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.coding import code
 from colonnade.data.kinds import NumericColumn
-from colonnade.data.labels import ClassLabel
+from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.data.levels import CategoricalColumn
-from colonnade.errors import BadValues, ColonnadeError, DataError, SchemaError
+from colonnade.data.maps import Ball
+from colonnade.errors import BadValues, ColonnadeError, DataError, InputError, Misdeclared, SchemaError
 
 BANK = Schema.from_data(
     {
@@ -73,7 +74,7 @@ MADE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("maker", MADE, ids=str)
-def test_every_package_gives_the_same_rows(maker: str) -> None:
+def test_every_package_gives_the_same_rows_and_a_draft_without_values(maker: str) -> None:
     table = Table.of("bank", MADE[maker](), BANK)
     whole = Table.from_arrays("bank", ROWS, BANK)
     assert list(table.ids()) == ["a", "b", "c", "d"]
@@ -82,10 +83,6 @@ def test_every_package_gives_the_same_rows(maker: str) -> None:
         name: column.tolist() for name, column in right.columns.items()
     }
     assert block.label is not None and block.label.tolist() == [0, 1, 1, 0]
-
-
-@pytest.mark.parametrize("maker", MADE, ids=str)
-def test_a_draft_has_the_kinds_of_the_types_and_no_value(maker: str) -> None:
     draft = Schema.draft(MADE[maker]())
     assert {"town": "categorical", "age": "numeric", "since": "date"}.items() <= draft.kinds.items()
     assert "north" not in str(draft) and "77" not in str(draft)
@@ -135,12 +132,19 @@ def test_whole_classes_come_back_as_whole_numbers_and_text_as_text(classes: list
     assert again.predict(rows).tolist() == predicted.tolist()
 
 
-def test_a_whole_number_with_a_point_is_the_category_and_an_id_with_one_is_another() -> None:
+def test_whole_numbers_with_points_and_durations_are_what_they_stand_for() -> None:
     column = CategoricalColumn("grade", categories=(1, 2))  # type: ignore[arg-type]
     assert code(["1.0", "2", "2.00"], column).values.tolist() == [0, 1, 1]
     assert code(np.array([1.0, 2.0]), column).values.tolist() == [0, 1]
     assert code(["1.0"], CategoricalColumn("v", categories=("1", "1.0"))).values.tolist() == [1]
     assert code(["1.5"], column).problems.undeclared == 1
+    wait = NumericColumn("wait", low=0, high=1e6)
+    for given in (
+        [timedelta(minutes=2), timedelta(days=1)],
+        np.array([120, 86400], dtype="timedelta64[s]"),
+        pyarrow.array([timedelta(minutes=2), timedelta(days=1)]),
+    ):
+        assert code(untyped(given), wait).values.tolist() == [120.0, 86400.0]
 
 
 @pytest.mark.parametrize("written", ["FEMALE", "fe male", "ｆｅｍａｌｅ"])
@@ -153,16 +157,6 @@ def test_where_only_spelling_differs_the_message_says_so(written: str) -> None:
     assert written not in str(caught.value)
     with pytest.raises(BadValues, match=r"1 value is not among the declared ones. Declare every value"):
         Table.of("bank", {"sex": ["male", "other"]}, schema)
-
-
-def test_durations_are_seconds() -> None:
-    column = NumericColumn("wait", low=0, high=1e6)
-    for given in (
-        [timedelta(minutes=2), timedelta(days=1)],
-        np.array([120, 86400], dtype="timedelta64[s]"),
-        pyarrow.array([timedelta(minutes=2), timedelta(days=1)]),
-    ):
-        assert code(untyped(given), column).values.tolist() == [120.0, 86400.0]
 
 
 AGE = Schema.from_data({"id": "n", "columns": {"age": {"kind": "numeric", "low": 0, "high": 90}}})
@@ -205,13 +199,97 @@ def test_a_mistake_in_python_is_one_sentence(mistake: str) -> None:
     assert str(caught.value).rstrip().endswith(".") and "object at 0x" not in str(caught.value)
 
 
-def test_columns_of_a_schema_may_be_a_list_of_objects() -> None:
+def test_columns_may_be_a_list_of_objects_and_what_is_not_computed_is_asked_for() -> None:
     schema = Schema("n", [NumericColumn("age", 0, 90)], ClassLabel("y", (0, 1)))  # type: ignore[arg-type]
     assert schema == Schema.from_data(schema.to_data()) and schema.label is not None
     assert schema.to_data()["label"] == {"column": "y", "kind": "classes", "classes": [0, 1]}
-
-
-def test_what_is_not_computed_yet_is_asked_for() -> None:
     polars = pytest.importorskip("polars")
     with pytest.raises(DataError, match=r"collect\(\)"):
         Table.of("bank", polars.DataFrame(ROWS).lazy(), BANK)
+
+
+# What a person gives wrongly in Python ends in an error of ours, as it does on the command line.
+
+
+SCHEMA = Schema.parse('id = "c"\n[columns.age]\nkind = "numeric"\nlow = 0\nhigh = 90\n')
+GOOD: dict[str, Any] = {"c": ["a", "b", "d", "e"], "age": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (np.zeros((4, 2)), "it has 2 dimensions, and a column has one"),
+        (np.zeros((4, 1, 1)), "it has 3 dimensions"),
+        (np.float64(3), "it has 0 dimensions"),
+        (None, "found NoneType"),
+        ("1234", "found str"),
+        (iter([1, 2, 3, 4]), "found list_iterator"),
+        ({1, 2, 3, 4}, "found set"),
+        ([10**400, 1, 2, 3], "1 value is infinite"),
+        (np.array([10**400, 1, 2, None], dtype=object), "1 value is infinite"),
+    ],
+)
+def test_what_is_no_column_is_told_as_that(column: Any, said: str) -> None:
+    with pytest.raises(DataError, match=f"party 'bank', arrays, column 'age': .*{said}"):
+        Table.from_arrays("bank", {**GOOD, "age": column}, SCHEMA)
+
+
+@pytest.mark.parametrize("schema", [None, {"id": "c"}, 'id = "c"', 7])
+def test_what_is_no_schema_is_told_as_that(schema: Any) -> None:
+    with pytest.raises(SchemaError, match=f"declared by a Schema, not by {type(schema).__name__}"):
+        Table.from_arrays("bank", GOOD, schema)
+    with pytest.raises(SchemaError, match="declared by a Schema"):
+        Table("bank", "bank.csv", schema)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Table.from_arrays("bank", None, SCHEMA),
+        lambda: Table.from_arrays("bank", [GOOD], SCHEMA),
+        lambda: Table.from_arrays("bank", {1: [1]}, SCHEMA),
+        lambda: Table.from_arrays(untyped(None), GOOD, SCHEMA),
+        lambda: Table.from_arrays("bank", {**GOOD, "c": np.array([["a", "b"]] * 4)}, SCHEMA),
+        lambda: Federation(untyped(None)),
+        lambda: Federation(untyped([GOOD, GOOD])),
+        lambda: Schema.parse(untyped(None)),
+        lambda: Schema.parse(untyped(b'id = "c"')),
+        lambda: Ledger.in_memory("bank").set_budget("a", "record", "server", epsilon=10**400, delta=1e-5),
+    ],
+)
+def test_a_thing_of_the_wrong_type_is_an_error_of_ours(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(ColonnadeError):
+        wrong()
+
+
+def test_each_party_has_one_table_budgets_are_pairs_and_epsilon_is_no_endless_number() -> None:
+    bank, again, shop = (Table.from_arrays(party, GOOD, SCHEMA) for party in ("bank", "bank", "shop"))
+    with pytest.raises(DataError, match="two tables are of the party 'bank'"):
+        Federation([bank, again, shop], budget=(4.0, 1e-5))
+    for budget in (3, (1.0,), "12", {1.0: 1e-5}):
+        with pytest.raises(InputError, match="is not a pair"):
+            Federation([bank, shop], budget=untyped(budget))
+    tables = [Table.from_arrays(party, GOOD, SCHEMA) for party in ("bank", "shop")]
+    with pytest.raises(InputError, match=r"epsilon = 10+… is not a finite number above 0"):
+        PCA(epsilon=10**400).fit(Federation(tables, budget=(4.0, 1e-5)))
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), 10**9999], ids=["large", "small", "unprintable"])
+def test_a_number_that_no_float_holds_is_no_bound(number: int) -> None:
+    for declared in (
+        lambda: NumericColumn("x", 0, number),
+        lambda: NumericColumn("x", 0, 1, missing=number),
+        lambda: RealLabel("y", number, 1),
+        lambda: Ball(number),
+    ):
+        with pytest.raises(Misdeclared, match=r"(0…|of thousands of digits) is not a "):
+            declared()
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [({"age": 3}, "found int"), ({"age": np.zeros((1, 2))}, "2 dimensions"), ({"age": "3"}, "found str")],
+)
+def test_what_is_no_column_is_not_predicted_from(rows: Any, said: str) -> None:
+    with pytest.raises(DataError, match=f"column 'age': .*{said}"):
+        SCHEMA.public("bank").encoder("linear").encode(rows)

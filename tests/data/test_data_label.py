@@ -53,27 +53,28 @@ def test_a_real_label_comes_back_to_half_a_step(gamma: int, value: float) -> Non
     assert abs(back - value) <= 10 * (0.5 / (gamma // 2)) + 1e-12
 
 
-def test_bounds_map_to_the_ends() -> None:
+def test_bounds_map_to_the_ends_and_names_and_shapes_are_known() -> None:
     assert COUNT.to_unit([0, 4.5, 9, 100]).tolist() == [-1, 0, 1, 1]
     assert COUNT.from_unit([-1, 0, 1]).tolist() == [0, 4.5, 9]
     assert COUNT.quantize([0, 9], 4096).tolist() == [[2048, -2048], [2048, 2048]]
+    assert CLASSES.entries == ("income=low", "income=middle", "income=high")
+    assert (REAL.entries, NONE.entries) == (("constant", "price"), ("constant",))
+    assert [b.width for b in (CLASSES, REAL, COUNT, NONE)] == [3, 2, 2, 1]
+    assert [b.one_hot for b in (CLASSES, REAL, COUNT, NONE)] == [True, False, False, False]
+    assert [b.kind for b in (CLASSES, REAL, COUNT, NONE)] == ["classes", "real", "count", "none"]
+    for block in (CLASSES, REAL, COUNT, NONE):
+        assert LabelBlock.from_data(json.loads(json.dumps(block.to_data(), sort_keys=True))) == block
 
 
-def test_without_a_label_every_row_carries_the_constant() -> None:
+def test_without_a_label_every_row_carries_the_constant_and_labels_are_finite() -> None:
     assert NONE.quantize(None, 4096, rows=2).tolist() == [[2896], [2896]]
     assert math.floor(4096 / math.sqrt(2)) == 2896
     with pytest.raises(ValueError, match="number of rows"):
         NONE.quantize(None, 4096)
     with pytest.raises(ValueError, match="label values"):
         REAL.quantize(None, 4096, rows=2)
-
-
-def test_names_and_shapes() -> None:
-    assert CLASSES.entries == ("income=low", "income=middle", "income=high")
-    assert (REAL.entries, NONE.entries) == (("constant", "price"), ("constant",))
-    assert [b.width for b in (CLASSES, REAL, COUNT, NONE)] == [3, 2, 2, 1]
-    assert [b.one_hot for b in (CLASSES, REAL, COUNT, NONE)] == [True, False, False, False]
-    assert [b.kind for b in (CLASSES, REAL, COUNT, NONE)] == ["classes", "real", "count", "none"]
+    with pytest.raises(ValueError, match="finite"):
+        REAL.quantize([float("nan")], 4096)
 
 
 def test_values_of_a_label_that_are_not_declared_are_grouped_where_a_class_takes_them_in() -> None:
@@ -91,17 +92,7 @@ def test_values_of_a_label_that_are_not_declared_are_grouped_where_a_class_takes
         ClassLabel("cause", ("heart", "other"), other="others")
 
 
-def test_a_label_block_survives_its_description() -> None:
-    for block in (CLASSES, REAL, COUNT, NONE):
-        assert LabelBlock.from_data(json.loads(json.dumps(block.to_data(), sort_keys=True))) == block
-
-
 @pytest.mark.parametrize("codes", [[3], [-1], [0.0], ["low"]])
 def test_what_is_not_a_class_number_is_refused(codes: list[object]) -> None:
     with pytest.raises(ValueError, match="class codes"):
         CLASSES.quantize(np.array(codes), 4096)
-
-
-def test_a_label_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(ValueError, match="finite"):
-        REAL.quantize([float("nan")], 4096)

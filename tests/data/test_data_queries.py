@@ -127,7 +127,7 @@ def test_a_postgresql_session_is_for_reading_from_its_first_statement_to_its_las
     assert rows(databases.sources(PLAIN)["postgresql"]) == 300
 
 
-def test_a_duckdb_source_reads_its_own_file_and_no_other(databases: Databases) -> None:
+def test_a_duckdb_source_reads_its_own_file_and_neither_another_nor_a_variable(databases: Databases) -> None:
     other = databases.folder / "other.csv"
     other.write_text("customer,age\n1,2\n")
     with duckdb.connect(databases.folder / "other.duckdb") as another:
@@ -142,9 +142,6 @@ def test_a_duckdb_source_reads_its_own_file_and_no_other(databases: Databases) -
     ):
         refused(DuckDBSource(sql, databases.duckdb, KINDS), "reaches for another file|cannot be run")
     assert rows(DuckDBSource(PLAIN, databases.duckdb)) == 300
-
-
-def test_variables_of_this_process_are_no_tables(databases: Databases) -> None:
     import pyarrow as pa
 
     strangers = pa.table({"customer": [1], "age": [2]})
@@ -170,83 +167,54 @@ def test_a_sort_larger_than_memory_still_finds_room_beside_the_database(
     assert rows == 400_000 and spilled
 
 
-TOGETHER = [
-    ("window", "select customer, avg(age) over () as age from customers"),
-    ("window", "select customer, age from customers order by row_number() over (order by age)"),
-    ("aggregate", "with m as (select count(*) as n from visits) select customer, n as age from customers, m"),
-    ("aggregate", "select customer, max(age) as age from customers group by customer"),
-    (
-        "self-join",
+TOGETHER = {
+    "window": [
+        "select customer, avg(age) over () as age from customers",
+        "select customer, age from customers order by row_number() over (order by age)",
+    ],
+    "aggregate": [
+        "with m as (select count(*) as n from visits) select customer, n as age from customers, m",
+        "select customer, max(age) as age from customers group by customer",
+    ],
+    "self-join": [
         "select a.customer, abs(a.age - b.age) as age from customers a, customers b where b.customer = 7",
-    ),
-    (
-        "self-join",
         "select a.customer, b.age from customers a join customers b on b.customer = a.customer - a.customer",
-    ),
-    ("self-join", "select c.customer, d.age from CUSTOMERS c join customers d on c.customer = d.customer"),
-    (
-        "self-join",
+        "select c.customer, d.age from CUSTOMERS c join customers d on c.customer = d.customer",
         "with one as (select * from customers) select a.customer, b.age from one a, one b where b.age = 3",
-    ),
-    (
-        "self-join",
         "with one as (select * from customers) select a.customer, a.age from one, customers a where one.age = 3",
-    ),
-    (
-        "self-join",
         "select customer, age from plain_view union all select customer + 1000, age from customers",
-    ),
-    ("self-join", "select c.customer, v.age from customers c join plain_view v on v.customer = 7"),
-    (
-        "self-join",
+        "select c.customer, v.age from customers c join plain_view v on v.customer = 7",
         "select a.customer, (select b.age from customers b where b.customer = a.customer) as age from customers a",
-    ),
-    (
-        "self-join",
         "with recursive r as (select customer, age from customers where customer = 7"
         " union all select customer + 1, age from r where customer < 50) select customer, age from r",
-    ),
-    ("subquery", "select customer, age - (select spent from visits where visitor = 0) as age from customers"),
-    (
-        "subquery",
+    ],
+    "subquery": [
+        "select customer, age - (select spent from visits where visitor = 0) as age from customers",
         "select customer, age from customers where age >= (select spent from visits v where v.visitor = 0)",
-    ),
-    ("subquery", "select customer, age from customers where exists (select 1 from visits where spent = 3)"),
-    ("subquery", "select customer, age from customers where age in (select spent from visits)"),
-    (
-        "subquery",
+        "select customer, age from customers where exists (select 1 from visits where spent = 3)",
+        "select customer, age from customers where age in (select spent from visits)",
         "with best as (select spent from visits where visitor = 0)"
         " select customer, (select spent from best) as age from customers",
-    ),
-    # Tied to the row in no way that keeps other people's rows out.
-    (
-        "subquery",
+        # Tied to the row in no way that keeps other people's rows out.
         "select customer, (select spent from visits where visitor = customer) as age from customers",
-    ),
-    (
-        "subquery",
         "select customer, (select v.spent from visits v where v.visitor = c.customer - c.customer) as age"
         " from customers c",
-    ),
-    (
-        "subquery",
         "select customer, (select v.spent from visits v where v.visitor = 3 and c.age = c.age) as age from customers c",
-    ),
-    (
-        "subquery",
         "select customer, age from customers c"
         " where exists (select 1 from visits v where v.visitor = c.customer or v.spent = 1)",
-    ),
-    ("limit", "select customer, age from customers order by age desc limit 100"),
-    ("limit", "select * from (select customer, age from customers limit 10 offset 3) as x"),
-]
+    ],
+    "limit": [
+        "select customer, age from customers order by age desc limit 100",
+        "select * from (select customer, age from customers limit 10 offset 3) as x",
+    ],
+}
 
 
 def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledges_it(
     databases: Databases,
 ) -> None:
     looked_at = set()
-    for kind, sql in TOGETHER:
+    for kind, sql in ((kind, sql) for kind, texts in TOGETHER.items() for sql in texts):
         others = tuple(other for other in KINDS if other != kind)
         for name, source in databases.sources(sql).items():
             refused(source, rf'takes rows together: .*\({kind}\).*combines_rows = \["{kind}"\]')
@@ -260,42 +228,34 @@ def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledg
 def test_views_and_macros_are_looked_into(databases: Databases) -> None:
     databases.write("CREATE VIEW inner_view AS SELECT customer, avg(age) OVER () AS age FROM customers")
     databases.write("CREATE VIEW Adults (customer, age) AS SELECT customer, age FROM inner_view")
-    databases.write("CREATE MACRO typical(x) AS avg(x)", only="duckdb")
-    databases.write("CREATE MACRO some_of(n) AS TABLE SELECT * FROM customers LIMIT n", only="duckdb")
     databases.write(
-        "CREATE MACRO first_spent() AS (SELECT spent FROM visits WHERE visitor = 0)", only="duckdb"
+        "CREATE MACRO typical(x) AS avg(x)",
+        "CREATE MACRO some_of(n) AS TABLE SELECT * FROM customers LIMIT n",
+        "CREATE MACRO first_spent() AS (SELECT spent FROM visits WHERE visitor = 0)",
+        "CREATE MACRO visited() AS TABLE SELECT visitor, spent FROM visits",
+        only="duckdb",
     )
-    databases.write("CREATE MACRO visited() AS TABLE SELECT visitor, spent FROM visits", only="duckdb")
     databases.write(
         "CREATE FUNCTION typical() RETURNS numeric LANGUAGE sql AS 'SELECT avg(age) FROM customers'",
         only="postgresql",
     )
     for source in databases.sources("select customer, age from ADULTS").values():
         refused(source, r"avg\(\) OVER in 'inner_view' \(window\)")
-    refused(
-        DuckDBSource(
-            "select customer, (select typical(spent) from visits) as age from customers", databases.duckdb
-        ),
-        r"avg\(\) in 'typical\(\)' \(aggregate\)",
-    )
+    typical = "select customer, (select typical(spent) from visits) as age from customers"
+    refused(DuckDBSource(typical, databases.duckdb), r"avg\(\) in 'typical\(\)' \(aggregate\)")
     refused(DuckDBSource("select * from some_of(9)", databases.duckdb), r"LIMIT in 'some_of\(\)' \(limit\)")
-    refused(
-        DuckDBSource("select customer, first_spent() as age from customers", databases.duckdb),
-        r"first_spent\(\), which reads a table of its own \(subquery\)",
-    )
-    refused(
-        DuckDBSource(
-            "select a.visitor as customer, b.spent as age from visited() a, visits b", databases.duckdb
-        ),
-        r"table 'visits', which is read twice \(self-join\)",
-    )
+    reading = "select customer, first_spent() as age from customers"
+    of_its_own = r"first_spent\(\), which reads a table of its own \(subquery\)"
+    refused(DuckDBSource(reading, databases.duckdb), of_its_own)
+    twice = "select a.visitor as customer, b.spent as age from visited() a, visits b"
+    refused(DuckDBSource(twice, databases.duckdb), r"table 'visits', which is read twice \(self-join\)")
     hidden = "select customer, typical() as age from customers"
     refused(
         databases.sources(hidden)["postgresql"], r"typical\(\), whose text is not known here \(unparsed\)"
     )
 
 
-def test_a_text_that_only_its_database_knows_is_acknowledged_as_unparsed_or_refused(
+def test_a_text_that_only_its_database_knows_is_acknowledged_or_refused_and_names_are_its_own(
     databases: Databases,
 ) -> None:
     for name, sql in (
@@ -304,6 +264,8 @@ def test_a_text_that_only_its_database_knows_is_acknowledged_as_unparsed_or_refu
     ):
         refused(databases.sources(sql)[name], r'\(unparsed\).*combines_rows = \["unparsed"\]')
         assert rows(databases.sources(sql, ("unparsed",))[name]) == 300
+    databases.write("CREATE TABLE attributes AS SELECT customer, age FROM customers", only="postgresql")
+    assert rows(databases.sources("select customer, age from attributes")["postgresql"]) == 300
 
 
 def test_rows_computed_one_by_one_need_no_word(databases: Databases) -> None:
@@ -367,18 +329,25 @@ def test_a_comment_in_a_comment_is_text_that_databases_read_differently(tmp_path
     assert rows(SQLiteSource("select customer, /* one */ age /* two */ from people", path)) == 9
 
 
-def test_a_table_that_has_the_name_of_a_view_of_the_server_is_read_once(databases: Databases) -> None:
-    databases.write("CREATE TABLE attributes AS SELECT customer, age FROM customers", only="postgresql")
-    assert rows(databases.sources("select customer, age from attributes")["postgresql"]) == 300
-
-
-def test_tables_of_one_name_in_two_schemas_are_two_tables() -> None:
+def test_tables_are_counted_by_schema_cte_and_view() -> None:
     known = Catalogue(aggregates())
     two = "select a.n from core.people a join archive.people b on a.n = b.n"
     assert "self-join" not in grouped(statement(two), known)
     for perhaps_one in ("people", "core.people"):
         sql = f"select a.n from core.people a join {perhaps_one} b on a.n = b.n"
         assert "self-join" in grouped(statement(sql), known), perhaps_one
+    known = Catalogue(aggregates(), {"adults": ["select * from people where age > 17"]})
+    for sql in (
+        "with people as (select * from people where age > 3) select n, age from people",
+        "with adults as (select * from adults) select n, age from adults",
+    ):
+        assert grouped(statement(sql), known) == {}
+        twice = sql + ", people as other where other.n = 7"
+        assert set(grouped(statement(twice), known)) == {"self-join"}
+    texts = {f"v{depth}": [f"select a.n from v{depth - 1} a, v{depth - 1} b"] for depth in range(1, 60)}
+    known = Catalogue(aggregates(), {**texts, "v0": ["select 1 as n"]})
+    assert grouped(statement("select n from v59"), known) == {}
+    assert "self-join" in grouped(statement("select n from v59"), Catalogue(aggregates(), texts))
 
 
 def test_a_table_of_duckdb_is_the_same_by_whatever_name_it_is_called(databases: Databases) -> None:
@@ -389,24 +358,6 @@ def test_a_table_of_duckdb_is_the_same_by_whatever_name_it_is_called(databases: 
     for view in ("plain_view", "main.plain_view", "a.plain_view", "a.main.plain_view"):
         sql = f"select x.customer, y.age from customers x, {view} y where y.customer = 7"
         refused(DuckDBSource(sql, databases.duckdb), r"which is read twice \(self-join\)")
-
-
-def test_a_cte_that_takes_a_tables_name_reads_that_table_once() -> None:
-    known = Catalogue(aggregates(), {"adults": ["select * from people where age > 17"]})
-    for sql in (
-        "with people as (select * from people where age > 3) select n, age from people",
-        "with adults as (select * from adults) select n, age from adults",
-    ):
-        assert grouped(statement(sql), known) == {}
-        twice = sql + ", people as other where other.n = 7"
-        assert set(grouped(statement(twice), known)) == {"self-join"}
-
-
-def test_views_upon_views_are_looked_through_in_no_time() -> None:
-    texts = {f"v{depth}": [f"select a.n from v{depth - 1} a, v{depth - 1} b"] for depth in range(1, 60)}
-    known = Catalogue(aggregates(), {**texts, "v0": ["select 1 as n"]})
-    assert grouped(statement("select n from v59"), known) == {}
-    assert "self-join" in grouped(statement("select n from v59"), Catalogue(aggregates(), texts))
 
 
 @pytest.mark.parametrize(

@@ -85,24 +85,14 @@ def schemas(draw: st.DrawFn) -> Schema:
 
 
 @given(schemas())
-def test_a_schema_survives_its_plain_form_even_with_sorted_keys(schema: Schema) -> None:
+def test_a_schema_survives_its_plain_form_and_peers_see_all_but_the_id_column(schema: Schema) -> None:
     text = json.dumps(schema.to_data(), sort_keys=True)
     assert Schema.from_data(json.loads(text)) == schema
-
-
-@given(schemas())
-def test_what_peers_see_has_every_declaration_and_not_the_id_column(schema: Schema) -> None:
     public = schema.public("bank")
     again = PublicSchema.from_data(json.loads(json.dumps(public.to_data(), sort_keys=True)))
     assert again == public
     assert (again.columns, again.label) == (schema.columns, schema.label)
     assert "id" not in public.to_data()
-
-
-def test_a_number_in_bins_is_ordered_bins_between_its_bounds() -> None:
-    column = 'id = "i"\ncolumns.x = {%s, low = 0, high = 8, bins = 4, missing = "category"}'
-    number, bins = 'kind = "numeric", encoding = "bins"', 'kind = "bins", ordered = true'
-    assert Schema.parse(column % number) == Schema.parse(column % bins)
 
 
 @pytest.mark.parametrize(
@@ -125,17 +115,11 @@ def test_an_encoding_that_says_two_things_is_refused(declared: str, announced: s
     assert announced in str(refused.value) and "'x'" in str(refused.value)
 
 
-def test_columns_keep_the_order_of_declaration() -> None:
+def test_columns_keep_their_order_and_numbers_in_categories_are_text() -> None:
     assert [c.name for c in Schema.parse(GOOD).columns] == ["age", "capital gain", "sex", "job"]
-
-
-def test_categories_written_as_numbers_are_compared_as_text() -> None:
     job = Schema.parse(GOOD).columns[3]
     assert isinstance(job, CategoricalColumn)
     assert job.categories == ("clerk", "farmer", "7")
-
-
-def test_a_party_with_only_the_label_is_allowed() -> None:
     label_only = 'id = "a"\n[label]\ncolumn = "y"\nkind = "real"\nlow = 0\nhigh = 1'
     assert Schema.parse(label_only).columns == ()
 
@@ -169,12 +153,17 @@ def test_a_missing_schema_file_brings_the_nearest_name(tmp_path: Path) -> None:
         Schema.load(tmp_path / "latin.toml")
 
 
-def test_a_line_is_found_through_headers_dotted_keys_and_inline_tables() -> None:
+def test_a_line_is_found_through_headers_dotted_keys_and_inline_tables_and_bins_of_a_number_are_bins() -> (
+    None
+):
     text = 'id = "a"\n[columns]\nage = {kind = "numeric", low = 1}\n[columns."x.y"]\nlow = 2\n'
     document = Document.parse(text, "f.toml")
     assert document.line(("columns", "age", "low")) == 3
     assert document.line(("columns", "x.y", "low")) == 5
     assert document.line(("nothing",)) is None
+    column = 'id = "i"\ncolumns.x = {%s, low = 0, high = 8, bins = 4, missing = "category"}'
+    number, bins = 'kind = "numeric", encoding = "bins"', 'kind = "bins", ordered = true'
+    assert Schema.parse(column % number) == Schema.parse(column % bins)
 
 
 def test_the_schema_on_the_page_about_schemas_is_one() -> None:

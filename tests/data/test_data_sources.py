@@ -33,43 +33,14 @@ from colonnade.errors import DataError, JobError
 SCHEMA = Schema.parse(
     """
 id = {column = "customer", case = "upper", unicode = "NFC"}
-
-[columns.balance]
-kind = "numeric"
-low = -1000
-high = 100000
-missing = {value = 0}
-
-[columns.rate]
-kind = "numeric"
-low = 0
-high = 1
-
-[columns.opened]
-kind = "date"
-low = 1990-01-01
-high = 2026-01-01
-missing = {value = 2000-01-01}
-
-[columns.seen]
-kind = "date"
-low = 2020-01-01
-high = 2026-01-01
-
-[columns.closed]
-kind = "date"
-low = 1990-01-01
-high = 2026-01-01
-missing = "category"
-
-[columns.age]
-kind = "bins"
-edges = [18, 30.5, 65]
-missing = "category"
-
-[columns.vip]
-kind = "binary"
-values = [false, true]
+label = {column = "visits", kind = "count", low = 0, high = 9}
+columns.balance = {kind = "numeric", low = -1000, high = 100000, missing = {value = 0}}
+columns.rate = {kind = "numeric", low = 0, high = 1}
+columns.opened = {kind = "date", low = 1990-01-01, high = 2026-01-01, missing = {value = 2000-01-01}}
+columns.seen = {kind = "date", low = 2020-01-01, high = 2026-01-01}
+columns.closed = {kind = "date", low = 1990-01-01, high = 2026-01-01, missing = "category"}
+columns.age = {kind = "bins", edges = [18, 30.5, 65], missing = "category"}
+columns.vip = {kind = "binary", values = [false, true]}
 
 [columns.town]
 kind = "categorical"
@@ -78,12 +49,6 @@ other = "elsewhere"
 missing = "category"
 case = "fold"
 unicode = "NFKC"
-
-[label]
-column = "visits"
-kind = "count"
-low = 0
-high = 9
 """
 )
 
@@ -262,16 +227,13 @@ def test_a_bad_text_file_is_refused_with_counts_and_lines_however_it_is_packed(
     refused(path, part)
 
 
-def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_no_part_of_a_name_and_text_no_missing_number(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbfcustomer\tage\r\n1\t30\r\n"
     (tmp_path / "a.tsv").write_bytes(content)
     (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(content))
     for name in ("a.tsv", "a.tsv.gz"):
         (block,) = Table("bank", tmp_path / name, SMALL).check().blocks()
         assert block.columns["age"].tolist() == [30.0]
-
-
-def test_a_text_that_is_no_number_does_not_pass_for_a_missing_one(tmp_path: Path) -> None:
     schema = Schema.parse(
         'id = "customer"\ncolumns.age = {kind = "numeric", low = 0, high = 99, missing = {value = 40}}'
     )
@@ -382,19 +344,13 @@ def test_all_readings_of_a_query_see_the_same_state(tmp_path: Path, postgresql: 
             list(reading())
 
 
-def test_ids_that_are_floating_point_numbers_are_refused_in_every_database(
+def test_queries_refuse_ids_that_are_floats_and_order_rows_by_their_ids_text(
     tmp_path: Path, postgresql: str
 ) -> None:
-    for query in databases(tmp_path, postgresql):
-        refused(
-            query("select cast(age as double precision) + 0.5 as customer, age from customers where age > 0"),
-            "id column",
-        )
-
-
-def test_rows_of_a_query_come_in_the_order_of_their_ids_text(tmp_path: Path, postgresql: str) -> None:
+    floats = "select cast(age as double precision) + 0.5 as customer, age from customers where age > 0"
     values = "(values (10, 1), (9, 2), (100, 3)) as t(customer, age)"
     for query in databases(tmp_path, postgresql):
+        refused(query(floats), "id column")
         sql = f"select customer, age from {values}"
         if isinstance(query(""), SQLiteSource):
             sql = "select column1 as customer, column2 as age from (values (10, 1), (9, 2), (100, 3))"

@@ -1,6 +1,5 @@
 """Tables: the same integers from CSV, Parquet and arrays, however the rows are cut; nothing wrong gets past."""
 
-import csv
 import gzip
 import subprocess
 import sys
@@ -14,56 +13,29 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_data_sources import integers
+from test_data_sources import write_text as write_csv
 from typed import untyped
 
-from colonnade.data import AlignedTable, Encoder, LabelBlock, NumericColumn, Quantizer, Schema, Table
+from colonnade.data import AlignedTable, NumericColumn, Schema, Table
 from colonnade.errors import ColonnadeError, DataError
 
 SCHEMA = Schema.parse("""
 id = "customer"
-[columns.age]
-kind = "numeric"
-low = -5
-high = 5
-[columns.sex]
-kind = "binary"
-values = ["F", "M"]
+label = {column = "income", kind = "classes", classes = ["<=50K", ">50K"]}
+columns.age = {kind = "numeric", low = -5, high = 5}
+columns.sex = {kind = "binary", values = ["F", "M"]}
+columns.group = {kind = "categorical", categories = [-1, 0, 1]}
 [columns.job]
 kind = "categorical"
 categories = ["clerk", "b, c", 'd "e"', "élan", "none of these"]
 other = "none of these"
-[columns.group]
-kind = "categorical"
-categories = [-1, 0, 1]
-[label]
-column = "income"
-kind = "classes"
-classes = ["<=50K", ">50K"]
 """)
-
-
-def write_csv(path: Path, arrays: Mapping[str, Sequence[object]], delimiter: str = ",") -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=delimiter)
-        writer.writerow(arrays)
-        writer.writerows(zip(*arrays.values(), strict=True))
-    return path
 
 
 def write_parquet(path: Path, arrays: Mapping[str, Sequence[object]], rows_per_group: int = 7) -> Path:
     pq.write_table(pa.table({k: pa.array(v) for k, v in arrays.items()}), path, row_group_size=rows_per_group)
     return path
-
-
-def integers(table: Table, size: int) -> np.ndarray:
-    quantizer = Quantizer(Encoder(table.schema.columns, "circle"), table.schema.columns.__len__(), 4096)
-    label = LabelBlock(table.schema.label)
-    return np.vstack(
-        [
-            np.hstack([quantizer.quantize(block), label.quantize(block.label, 4096)])
-            for block in table.blocks(size)
-        ]
-    )
 
 
 @st.composite
@@ -173,14 +145,11 @@ def test_clipping_is_counted_once_however_often_a_table_is_read(tmp_path: Path) 
     assert "3 of 100" in str(table.clipping)
 
 
-def test_a_party_with_only_the_label_has_rows(tmp_path: Path) -> None:
+def test_a_party_with_only_the_label_has_rows_and_blocks_cannot_be_written_to(tmp_path: Path) -> None:
     schema = Schema("customer", (), SCHEMA.label)
     table = Table("bank", write_csv(tmp_path / "a.csv", numbered(10)), schema)
     (block,) = table.blocks()
     assert block.columns == {} and block.label is not None and len(block.label) == 10
-
-
-def test_blocks_of_arrays_cannot_be_written_to() -> None:
     (block,) = Table.from_arrays("bank", numbered(5), SCHEMA).blocks()
     with pytest.raises(ValueError, match="read-only"):
         block.columns["age"][0] = 0
@@ -264,10 +233,13 @@ def test_arrays_are_held_to_the_same_rules() -> None:
         Table.from_arrays("bank", {"aeg" if k == "age" else k: v for k, v in numbered(3).items()}, SCHEMA)
 
 
-def test_rows_without_ids_are_numbered() -> None:
+def test_rows_without_ids_are_numbered_and_peers_see_no_value() -> None:
     arrays = {name: values for name, values in numbered(3).items() if name != "customer"}
     assert list(Table.from_arrays("bank", arrays, SCHEMA).ids()) == ["0", "1", "2"]
     assert list(Table.from_arrays("bank", arrays, SCHEMA, ids=[" a", "b", "012"]).ids()) == ["a", "b", "012"]
+    public = Table.from_arrays("bank", numbered(3), SCHEMA).public()
+    assert public.party == "bank" and public.columns == SCHEMA.columns
+    assert issubclass(DataError, ColonnadeError) and DataError.exit_code == 3
 
 
 def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> None:
@@ -282,25 +254,17 @@ def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> N
         list(table.blocks())
 
 
-def test_a_count_must_be_whole(tmp_path: Path) -> None:
+def test_counts_are_whole_and_aligned_tables_have_the_rows_that_were_aligned(tmp_path: Path) -> None:
     schema = Schema.parse('id = "customer"\n[label]\ncolumn = "age"\nkind = "count"\nlow = 0\nhigh = 9')
     path = write_csv(tmp_path / "a.csv", {"customer": [1, 2, 3], "age": [0, 2.5, 100]})
     with pytest.raises(DataError, match="1 value is not whole"):
         Table("bank", path, schema).check()
-
-
-def test_an_aligned_table_has_the_rows_that_were_aligned() -> None:
     table = Table.from_arrays("bank", numbered(3), SCHEMA)
     aligned = AlignedTable(table, 3, b"digest")
     assert (aligned.party, aligned.schema) == ("bank", SCHEMA)
     assert [block.rows for block in aligned.blocks(2)] == [2, 1]
     with pytest.raises(DataError, match="2 rows were aligned"):
         AlignedTable(table, 2, b"digest")
-
-
-def test_what_peers_see_of_a_table_holds_no_value() -> None:
-    public = Table.from_arrays("bank", numbered(3), SCHEMA).public()
-    assert public.party == "bank" and public.columns == SCHEMA.columns
 
 
 STREAM = """
@@ -386,7 +350,3 @@ def test_a_very_wide_table_is_read_a_few_columns_of_it_or_all(tmp_path: Path) ->
             for column in schema.columns:
                 read = np.concatenate([block.columns[column.name] for block in blocks])
                 assert np.array_equal(read, np.clip(untyped(arrays[column.name]), 0, 1))
-
-
-def test_every_refusal_is_one_the_command_line_knows() -> None:
-    assert issubclass(DataError, ColonnadeError) and DataError.exit_code == 3

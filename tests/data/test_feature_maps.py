@@ -5,9 +5,11 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,9 +34,11 @@ from colonnade.data.maps import (
     RandomRelu,
     public_normals,
 )
+from colonnade.data.own_maps import OwnMap
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource
-from colonnade.errors import SchemaError
+from colonnade.data.table import Table
+from colonnade.errors import DataError, SchemaError
 
 PIXELS = tuple(NumericColumn(f"p{place}", 0, 255) for place in range(20))
 BALL = tuple(NumericColumn(f"e{place}", -3, 3) for place in range(4))
@@ -169,17 +173,11 @@ def test_another_process_makes_the_same_features_to_the_last_bit() -> None:
     assert there.stdout.strip() == here
 
 
-def test_random_weights_are_those_that_their_key_has_always_had() -> None:
+def test_random_weights_are_those_that_their_key_has_always_had_with_mean_0_and_variance_1() -> None:
     # Written down once: a release that was saved must be read with the same weights for ever.
     weights = public_normals(64, 16, key="relu 7")
     assert hashlib.sha256(weights.tobytes()).hexdigest()[:16] == WEIGHTS_DIGEST
     assert not np.array_equal(weights, public_normals(64, 16, key="relu 8"))
-
-
-WEIGHTS_DIGEST = "7e06b8a2675ee214"
-
-
-def test_random_weights_have_mean_0_and_variance_1() -> None:
     # 2^18 draws: a mean within 6.1 of its standard deviations fails by chance about once in 1e9.
     weights = public_normals(512, 512, key="moments")
     assert abs(weights.mean()) < 6.1 / 512
@@ -187,7 +185,10 @@ def test_random_weights_have_mean_0_and_variance_1() -> None:
     assert np.abs(weights).max() <= 8
 
 
-def test_fourier_features_have_the_inner_products_of_a_gaussian_kernel() -> None:
+WEIGHTS_DIGEST = "7e06b8a2675ee214"
+
+
+def test_fourier_and_rectified_features_have_the_inner_products_of_their_kernels() -> None:
     # 16,384 features: the error of an inner product has a standard deviation below 0.012.
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(5, 6))
@@ -195,9 +196,6 @@ def test_fourier_features_have_the_inner_products_of_a_gaussian_kernel() -> None
     features = RandomFourier(features=1 << 14, seed=1, scale=0.8).apply(inputs, 1)
     apart = ((inputs[:, :, None] - inputs[:, None, :]) ** 2).sum(axis=0)
     np.testing.assert_allclose(features.T @ features, np.exp(-apart / (2 * 0.8**2)), atol=0.07)
-
-
-def test_rectified_features_have_the_inner_products_of_the_arc_cosine_kernel_without_its_constant() -> None:
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(4, 5))
     inputs /= np.linalg.norm(inputs, axis=0)
@@ -234,7 +232,7 @@ def slow_histogram(image: np.ndarray, cells: int, orientations: int) -> np.ndarr
     return result
 
 
-def test_a_histogram_of_gradients_is_what_its_description_says() -> None:
+def test_histograms_of_gradients_are_as_described_without_brightness_and_contrast() -> None:
     rng = np.random.default_rng(3)
     images = rng.uniform(-1, 1, (4, 5, 3))
     features = GradientHistogram(rows=4, cols=5, cells=2, orientations=6).apply(images.reshape(20, 3), 20)
@@ -242,9 +240,6 @@ def test_a_histogram_of_gradients_is_what_its_description_says() -> None:
         np.testing.assert_allclose(
             features[:, person], slow_histogram(images[:, :, person], 2, 6), atol=1e-12
         )
-
-
-def test_brightness_and_contrast_drop_out_of_a_histogram_of_gradients() -> None:
     image = np.random.default_rng(3).uniform(-0.2, 0.2, (20, 1))
     rule = GradientHistogram(rows=4, cols=5, cells=2)
     np.testing.assert_allclose(rule.apply(image, 20), rule.apply(3 * image + 0.3, 20), atol=1e-9)
@@ -287,13 +282,17 @@ columns."pixel{0..195}" = {kind = "numeric", low = 0, high = 255}
 """
 
 
-def test_a_schema_of_two_hundred_pixels_is_six_lines() -> None:
+def test_a_schema_of_two_hundred_pixels_is_six_lines_and_constant_columns_are_refused() -> None:
     schema = Schema.parse(SCHEMA + 'kind = "gradient-histogram"\nrows = 14\ncols = 14')
     assert len(schema.columns) == 196
     assert schema.encoder("circle").width == 128
     assert Schema.from_data(schema.to_data()) == schema
     public = schema.public("eye")
     assert PublicSchema.from_data(json.loads(json.dumps(public.to_data()))) == public
+    with pytest.raises(
+        SchemaError, match=r"line 2, columns.a.low: .* one value only and says nothing. Leave it out"
+    ):
+        Schema.parse('id = "n"\ncolumns.a = {kind = "numeric", low = 3, high = 3}')
 
 
 @pytest.mark.parametrize(
@@ -419,8 +418,135 @@ def test_ranges_that_cannot_be_meant_are_refused_where_they_stand(name: str, mes
         Schema.parse(f'id = "n"\ncolumns."{name}" = {{kind = "numeric", low = 0, high = 1}}')
 
 
-def test_a_column_that_can_have_one_value_only_is_refused() -> None:
-    with pytest.raises(
-        SchemaError, match=r"line 2, columns.a.low: .* one value only and says nothing. Leave it out"
-    ):
-        Schema.parse('id = "n"\ncolumns.a = {kind = "numeric", low = 3, high = 3}')
+# A party's own function: one person at a time, its norm held, and no value in any message.
+
+
+OWN_SCHEMA = Schema.parse(
+    """
+id = "patient"
+columns.weight = {kind = "numeric", low = 30, high = 200}
+columns.height = {kind = "numeric", low = 1.2, high = 2.2}
+columns.sex = {kind = "binary", values = ["F", "M"]}
+label = {column = "ill", kind = "classes", classes = ["no", "yes"]}
+"""
+)
+RAW: dict[str, Any] = {
+    "weight": [81.0, 500.0, 64.0],
+    "height": [1.8, 1.5, 1.6],
+    "sex": ["M", "F", "F"],
+    "ill": ["no", "yes", "no"],
+}
+
+
+def bmi(person: Mapping[str, Any]) -> list[float]:
+    return [person["weight"] / person["height"] ** 2, 30.0 if person["sex"] == "F" else 0.0]
+
+
+def test_a_table_comes_out_as_its_peers_will_know_it() -> None:
+    own = OwnMap("bmi", bmi, features=2, bound=40.0, reads=("weight", "height", "sex"))
+    table = own.on(Table.from_arrays("clinic", RAW, OWN_SCHEMA))
+    assert [column.name for column in table.schema.columns] == ["bmi0", "bmi1"]
+    (block,) = table.blocks()
+    # The second weighs 200 at most, which makes a vector longer than 40.
+    long = np.array([200 / 1.5**2, 30.0])
+    expected = [[25.0, 0.0], *(40 * long / np.linalg.norm(long))[None], [64 / 1.6**2, 30.0]]
+    np.testing.assert_allclose(np.column_stack([block.columns["bmi0"], block.columns["bmi1"]]), expected)
+    assert table.clipping.counts == {"bmi": 1, "weight": 1}
+    assert block.label is not None and block.label.tolist() == [0, 1, 0]
+    assert list(table.ids()) == ["0", "1", "2"]
+
+
+def test_columns_that_are_not_read_stay_as_they_are() -> None:
+    own = OwnMap(
+        "bmi", lambda person: [person["weight"]], features=1, bound=200.0, reads=("weight",), sha256=64 * "a"
+    )
+    schema = own.schema(OWN_SCHEMA)
+    assert [column.name for column in schema.columns] == ["height", "sex", "bmi0"]
+    assert schema.encoder("linear").feature_names == ("height", "sex", "bmi0")
+    assert Schema.from_data(schema.to_data()) == schema
+    assert schema.to_data()["map"] == {
+        "kind": "ball",
+        "bound": 200.0,
+        "name": "bmi",
+        "sha256": 64 * "a",
+        "columns": ["bmi0"],
+    }
+
+
+def test_the_function_never_sees_two_people_at_once_and_makes_rows_for_prediction() -> None:
+    seen: list[Any] = []
+
+    def watched(person: Mapping[str, Any]) -> list[float]:
+        seen.append(dict(person))
+        return [0.0]
+
+    own = OwnMap("watched", watched, features=1, bound=1.0)
+    list(own.on(Table.from_arrays("clinic", RAW, OWN_SCHEMA)).blocks(size=2))
+    assert [person["sex"] for person in seen] == ["M", "F", "F"]
+    assert all(isinstance(person["weight"], float) for person in seen)
+    own = OwnMap("bmi", bmi, features=2, bound=100.0)
+    rows = own.rows({"weight": [81.0], "height": [1.8], "sex": ["M"]}, OWN_SCHEMA)
+    encoder = own.schema(OWN_SCHEMA).encoder("circle")
+    np.testing.assert_allclose(encoder.encode(rows), [[0.25 * math.sqrt(2), 0.0]])
+
+
+@settings(max_examples=50)
+@given(hnp.arrays(np.float64, (3, 2), elements=st.floats(-1e149, 1e149)), st.floats(1e-3, 1e3))
+def test_whatever_the_function_gives_is_no_longer_than_declared(vectors: np.ndarray, bound: float) -> None:
+    given = iter(vectors)
+    own = OwnMap("any", lambda person: next(given), features=2, bound=bound, sha256=64 * "0")
+    (block,) = own.on(Table.from_arrays("clinic", RAW, OWN_SCHEMA)).blocks()
+    encoder = own.schema(OWN_SCHEMA).encoder("circle")
+    norms = np.linalg.norm(encoder.encode(block), axis=1)
+    assert norms.max() <= math.sqrt(encoder.attributes) * (1 + 1e-12)
+    quantizer = Quantizer(encoder, attributes_total=2, gamma=4096)
+    for row in quantizer.quantize(block):
+        assert sum(int(value) ** 2 for value in row) <= quantizer.norm_squared_bound
+
+
+def test_the_digest_is_that_of_the_source_or_must_be_given() -> None:
+    first, again = (OwnMap("bmi", bmi, features=2, bound=40.0).sha256 for _ in range(2))
+    assert first == again and len(first) == 64
+    assert (
+        OwnMap(
+            "other", untyped(test_the_digest_is_that_of_the_source_or_must_be_given), features=2, bound=40.0
+        ).sha256
+        != first
+    )
+    with pytest.raises(SchemaError, match=r"not at hand to be hashed\. Give sha256"):
+        OwnMap("sum", sum, features=1, bound=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda person: [1 / 0, person["weight"]], "stopped with ZeroDivisionError on one person"),
+        (lambda person: [person["weigth"], 0], "stopped with KeyError"),
+        (lambda person: [1.0], r"shape \(1,\); 2 numbers are declared"),
+        (lambda person: [math.nan, 1.0], "not finite"),
+        (lambda person: [1e200, 1.0], "not finite"),
+        (lambda person: ["81", "x"], "stopped with ValueError"),
+    ],
+)
+def test_what_goes_wrong_in_a_function_is_told_without_a_value(function: Any, message: str) -> None:
+    own = OwnMap("mine", function, features=2, bound=1.0, sha256=64 * "0")
+    with pytest.raises(DataError, match=message) as caught:
+        list(own.on(Table.from_arrays("clinic", RAW, OWN_SCHEMA)).blocks())
+    assert "party 'clinic'" in str(caught.value)
+    assert not any(value in str(caught.value) for value in ("81", "1.8", "'M'"))
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_declarations_that_contradict_themselves_are_refused() -> None:
+    with pytest.raises(SchemaError, match="bound = 0"):
+        OwnMap("bmi", bmi, features=2, bound=0)
+    with pytest.raises(SchemaError, match="features = 0"):
+        OwnMap("bmi", bmi, features=0, bound=1.0)
+    with pytest.raises(SchemaError, match="needs a name"):
+        OwnMap(" ", bmi, features=1, bound=1.0)
+    with pytest.raises(SchemaError, match=r"'wieght' is not declared\. Did you mean 'weight'"):
+        OwnMap("bmi", bmi, features=2, bound=40.0, reads=("wieght",)).schema(OWN_SCHEMA)
+    mapped = OwnMap("bmi", bmi, features=2, bound=40.0).schema(OWN_SCHEMA)
+    with pytest.raises(SchemaError, match="go through 'ball' already"):
+        OwnMap("bmi", bmi, features=2, bound=40.0).schema(mapped)

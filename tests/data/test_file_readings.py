@@ -13,10 +13,7 @@ from colonnade.errors import DataError
 SCHEMA = Schema.parse("""id = "customer"
 columns.age = {kind = "numeric", low = 0, high = 100}
 columns.sex = {kind = "binary", values = ["f", "m"]}
-[label]
-column = "risk"
-kind = "classes"
-classes = ["low", "high"]
+label = {column = "risk", kind = "classes", classes = ["low", "high"]}
 """)
 
 

@@ -18,10 +18,7 @@ SCHEMA = Schema.parse(
     """id = "who"
 columns.age = {kind = "numeric", low = 0, high = 5000}
 columns.sex = {kind = "binary", values = ["F", "M"]}
-[label]
-column = "y"
-kind = "classes"
-classes = ["no", "yes"]
+label = {column = "y", kind = "classes", classes = ["no", "yes"]}
 """
 )
 

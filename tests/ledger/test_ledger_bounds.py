@@ -265,7 +265,7 @@ def house(party: str, epsilon: float = 50.0) -> Ledger:
     return book(party, "people", epsilon)
 
 
-def test_a_unit_in_other_words_has_the_total_of_the_unit_that_contains_it() -> None:
+def test_units_in_other_words_have_one_total_and_budgets_hold_for_every_method() -> None:
     ledger = house("shop")
     for unit, observer in (("own-part:shop", "party:bank"), ("record-replaced", "server")):
         ledger.set_budget("people", unit, observer, epsilon=50.0, delta=DELTA)
@@ -274,9 +274,6 @@ def test_a_unit_in_other_words_has_the_total_of_the_unit_that_contains_it() -> N
     totals = epsilons(ledger)
     assert totals["own-part:shop", "party:bank"] == totals["others-part", "party:bank"] > 8
     assert totals["record-replaced", "server"] == totals["record-replaced", "reader"] > 8
-
-
-def test_the_budgets_that_networks_recommend_hold_for_moments_too() -> None:
     ledger = house("shop")
     ledger.set_budget("people", "own-part:shop", "*", epsilon=2.5, delta=DELTA)
     ledger.set_budget("people", "others-part", "*", epsilon=25.0, delta=DELTA)
@@ -335,13 +332,6 @@ def test_a_coalition_has_what_its_members_saw(owners: tuple[str, ...], coalition
         assert len(found.events) == 1
 
 
-def test_coalitions_are_stated_with_the_rest() -> None:
-    assert any(
-        "Any coalition of 2 owners learns at most" in str(said) for said in moments(*"abcd").guarantees
-    )
-    assert not any("coalition" in str(said) for said in moments(*"abc").guarantees)
-
-
 def test_whole_columns_are_unbounded_after_a_release_that_does_not_speak_of_them() -> None:
     ledger = house("shop")
     ledger.set_budget("people", "columns:shop", "reader", epsilon=5.0, delta=DELTA)
@@ -353,11 +343,15 @@ def test_whole_columns_are_unbounded_after_a_release_that_does_not_speak_of_them
     assert not bound(release, Account("people", "columns:clinic", "reader"), DELTA).unbounded
 
 
-def test_what_is_not_published_reaches_nobody_else() -> None:
+def test_what_is_not_published_reaches_nobody_else_and_coalitions_are_stated() -> None:
     release = of(messages("bank", "shop"), "shop", "r0")
     for observer in ("reader", "server", "party:clinic", "coalition:clinic+server"):
         for unit in ("record", "record-replaced", "others-part", "columns:shop"):
             assert bound(release, Account("people", unit, observer), DELTA).events == ()
+    assert any(
+        "Any coalition of 2 owners learns at most" in str(said) for said in moments(*"abcd").guarantees
+    )
+    assert not any("coalition" in str(said) for said in moments(*"abc").guarantees)
 
 
 def test_a_server_that_is_a_party_elsewhere_is_no_stranger_to_a_coalition() -> None:
@@ -371,27 +365,6 @@ def test_a_server_that_is_a_party_elsewhere_is_no_stranger_to_a_coalition() -> N
         assert bound(release, Account("people", "own-part:insurer", coalition), DELTA).unbounded
     shop = bound(release, Account("people", "record-replaced", "party:shop"), DELTA)
     assert shop == bound(release, Account("people", "record-replaced", "server"), DELTA) and shop.events
-
-
-def test_every_method_can_follow_every_other_with_three_owners() -> None:
-    owners = ("bank", "shop", "insurer")
-    group, schemas = parties(*owners)
-    plans = {
-        "moments": moments(*owners),
-        "one-shot": requested(OneShotOptions, "classification", 1.0, delta=DELTA).plan(group, schemas, 1000),
-        "network": network(*owners),
-        "scores": ScoresSpec("bank", 1, 4.0, "released", 1.0, delta=DELTA).plan(group, schemas, 1000),
-    }
-    for first, second in itertools.permutations(plans, 2):
-        ledger = house("shop")
-        for unit in ("own-part:shop", "others-part"):
-            # Two computing parties of moments hold every column, whoever else they are: accepted by name.
-            ledger.set_budget("people", unit, "coalition:bank+insurer", epsilon=math.inf, delta=DELTA)
-        ledger.charge(of(plans[first], "shop", "r0"), "people")
-        ledger.charge(of(plans[second], "shop", "r1"), "people")
-        assert all(
-            math.isfinite(total.epsilon) for total in ledger.totals() if "coalition" not in total.observer
-        )
 
 
 def test_early_stopping_where_networks_learn_is_read_by_everybody() -> None:
@@ -411,16 +384,31 @@ def test_early_stopping_where_networks_learn_is_read_by_everybody() -> None:
     assert bound(fixed, Account("people", "own-part:shop", "reader"), DELTA) == Bound(())
 
 
-def test_a_network_and_moments_can_follow_each_other() -> None:
+def test_a_network_and_moments_follow_each_other_and_other_methods_with_three_owners() -> None:
     for first, second in (("moments", "network"), ("network", "moments")):
         ledger = house("shop")
         plans = {"moments": moments("bank", "shop"), "network": network("bank", "shop")}
         ledger.charge(of(plans[first], "shop", "r0"), "people")
         ledger.charge(of(plans[second], "shop", "r1"), "people")
         assert all(math.isfinite(epsilon) for epsilon in epsilons(ledger).values())
-
-
-# Files of version 0.1.
+    owners = ("bank", "shop", "insurer")
+    group, schemas = parties(*owners)
+    plans = {
+        "moments": moments(*owners),
+        "one-shot": requested(OneShotOptions, "classification", 1.0, delta=DELTA).plan(group, schemas, 1000),
+        "network": network(*owners),
+        "scores": ScoresSpec("bank", 1, 4.0, "released", 1.0, delta=DELTA).plan(group, schemas, 1000),
+    }
+    for first, second in itertools.permutations(plans, 2):
+        ledger = house("shop")
+        for unit in ("own-part:shop", "others-part"):
+            # Two computing parties of moments hold every column, whoever else they are: accepted by name.
+            ledger.set_budget("people", unit, "coalition:bank+insurer", epsilon=math.inf, delta=DELTA)
+        ledger.charge(of(plans[first], "shop", "r0"), "people")
+        ledger.charge(of(plans[second], "shop", "r1"), "people")
+        assert all(
+            math.isfinite(total.epsilon) for total in ledger.totals() if "coalition" not in total.observer
+        )
 
 
 @pytest.mark.parametrize("name", ["shop-of-2.ledger", "shop-of-3.ledger"])

@@ -31,9 +31,6 @@ def only_total(ledger: Ledger) -> Total:
     return total
 
 
-# Laws.
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8))
 def test_the_total_is_the_cost_of_everything_composed(events: list[Event]) -> None:
@@ -130,10 +127,7 @@ def test_a_plan_calibrated_to_the_whole_budget_fits_once_and_not_twice() -> None
         ledger.charge(release("r1", event=Gaussian(sensitivity=1, sigma=10_000)), "adult")
 
 
-# Refusals.
-
-
-def test_a_refusal_says_who_asked_what_it_costs_what_is_left_and_what_to_do() -> None:
+def test_a_refusal_says_who_asked_what_it_costs_and_never_reads_as_if_the_release_would_fit() -> None:
     ledger = bank(0.25)
     ledger.charge(release("r0"), "adult")
     with pytest.raises(BudgetExceeded) as refused:
@@ -144,9 +138,6 @@ def test_a_refusal_says_who_asked_what_it_costs_what_is_left_and_what_to_do() ->
     for part in ("data set 'adult'", "unit 'record'", "observer 'server'", "δ = 1e-05"):
         assert part in message
     assert message.endswith("Raise the budget, or lower epsilon in the job.")
-
-
-def test_a_refusal_never_reads_as_if_the_release_would_fit() -> None:
     exact = account(STEP, DELTA).epsilon
     ledger = bank(math.nextafter(exact, 0))
     with pytest.raises(BudgetExceeded) as refused:
@@ -156,16 +147,13 @@ def test_a_refusal_never_reads_as_if_the_release_would_fit() -> None:
     assert cost > left
 
 
-def test_without_a_budget_nothing_leaves_and_the_message_says_how_to_declare_one() -> None:
+def test_without_a_budget_or_with_one_for_something_else_nothing_leaves() -> None:
     ledger = Ledger.in_memory("bank")
     with pytest.raises(
         BudgetExceeded, match=r"set_budget\('adult', 'record', 'server', epsilon=…, delta=…\)"
     ):
         ledger.charge(release("r0"), "adult")
     assert len(ledger.entries()) == 1
-
-
-def test_a_budget_for_another_data_set_unit_or_observer_is_no_budget() -> None:
     ledger = Ledger.in_memory("bank")
     ledger.set_budget("census", "record", "server", epsilon=9, delta=DELTA)
     ledger.set_budget("adult", "record-replaced", "server", epsilon=9, delta=DELTA)
@@ -185,12 +173,9 @@ def test_a_release_is_charged_to_all_its_accounts_or_to_none_and_two_lines_on_on
     assert only_total(ledger).entries == 1
 
 
-def test_a_release_without_noise_is_refused() -> None:
+def test_a_release_without_noise_or_with_a_delta_too_small_is_refused() -> None:
     with pytest.raises(PrivacyError):
         bank(1e6).charge(release("r0", event=Gaussian(sensitivity=1, sigma=1e-9)), "adult")
-
-
-def test_a_delta_too_small_for_the_samplers_refuses_and_still_shows_the_totals() -> None:
     drawn = Approximated(STEP, draws=10)
     ledger = bank()
     ledger.charge(release("r0", event=drawn), "adult")
@@ -210,9 +195,6 @@ def test_sampling_that_an_observer_can_see_is_no_line_of_a_release() -> None:
         LedgerLine("server", "record-replaced", sampled)
     with pytest.raises(TypeError, match="event"):
         LedgerLine("server", "record", "gaussian")  # type: ignore[arg-type]
-
-
-# Once per id.
 
 
 def test_the_same_release_is_charged_once_and_drawn_for_once(tmp_path: Path) -> None:
@@ -244,10 +226,7 @@ def test_an_id_cannot_serve_for_something_else(other: Release, dataset: str) -> 
     assert only_total(ledger).entries == 1
 
 
-# Budgets.
-
-
-def test_the_closest_budget_governs() -> None:
+def test_the_closest_budget_governs_each_observer_by_itself() -> None:
     ledger = Ledger.in_memory("bank")
     ledger.set_budget("adult", "*", "*", epsilon=1, delta=DELTA)
     ledger.set_budget("adult", "record", "*", epsilon=2, delta=DELTA)
@@ -256,9 +235,6 @@ def test_the_closest_budget_governs() -> None:
     assert ledger.what_fits("adult", "record", "reader") == 2
     assert ledger.what_fits("adult", "record-replaced", "reader") == 1
     assert ledger.what_fits("census", "record", "server") == 0
-
-
-def test_a_starred_budget_gives_each_observer_a_total_of_its_own() -> None:
     exact = account(STEP, DELTA).epsilon
     ledger = Ledger.in_memory("bank")
     ledger.set_budget("adult", "*", "*", epsilon=exact, delta=DELTA)
@@ -267,6 +243,11 @@ def test_a_starred_budget_gives_each_observer_a_total_of_its_own() -> None:
     assert [total.observer for total in ledger.totals()] == ["party:insurer", "server"]
     with pytest.raises(BudgetExceeded):
         ledger.charge(release("r2"), "adult")
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "record", "coalition:server+insurer", 1.0, DELTA)
+    assert ledger.what_fits("adult", "record", "coalition:insurer+server") == 1.0
+    with pytest.raises(ValueError, match=r"is written 'coalition:insurer\+server'"):
+        LedgerLine("coalition:server+insurer", "record", STEP)
 
 
 def test_a_budget_can_be_raised_and_lowered_and_the_history_shows_it() -> None:
@@ -299,18 +280,7 @@ def test_a_budget_for_what_does_not_exist_is_refused_when_it_is_set(
         Ledger.in_memory("bank").set_budget(*account, 1.0, DELTA)
 
 
-def test_one_coalition_in_two_spellings_is_one_account() -> None:
-    ledger = Ledger.in_memory("bank")
-    ledger.set_budget("adult", "record", "coalition:server+insurer", 1.0, DELTA)
-    assert ledger.what_fits("adult", "record", "coalition:insurer+server") == 1.0
-    with pytest.raises(ValueError, match=r"is written 'coalition:insurer\+server'"):
-        LedgerLine("coalition:server+insurer", "record", STEP)
-
-
-# Taint, receipts, views.
-
-
-def test_seeded_noise_taints_the_total_for_good() -> None:
+def test_seeded_noise_taints_the_total_for_good_and_entries_carry_utc_times() -> None:
     ledger = bank(5.0)
     ledger.charge(release("r0"), "adult")
     assert not only_total(ledger).reproducible
@@ -318,6 +288,11 @@ def test_seeded_noise_taints_the_total_for_good() -> None:
     ledger.charge(release("r2"), "adult")
     assert only_total(ledger).reproducible
     assert [entry.body["release"]["reproducible"] for entry in ledger.entries()[2:]] == [False, True, False]
+    ledger = bank()
+    ledger.charge(release("r0"), "adult")
+    for entry in ledger.entries():
+        assert json.loads(json.dumps(entry.to_data())) == entry.to_data()
+        assert datetime.datetime.fromisoformat(entry.time).utcoffset() == datetime.timedelta(0)
 
 
 def test_a_peer_that_tells_two_histories_is_found_out_and_one_that_goes_on_is_not() -> None:
@@ -350,14 +325,6 @@ def test_two_parties_that_keep_each_others_receipts_can_check_each_other() -> No
     assert parties["bank"].verify(parties["insurer"].receipts("bank")).receipts == 3
     assert parties["insurer"].verify(parties["bank"].receipts("insurer")).receipts == 3
     assert parties["bank"].contradictions() == ()
-
-
-def test_entries_are_json_and_carry_utc_times() -> None:
-    ledger = bank()
-    ledger.charge(release("r0"), "adult")
-    for entry in ledger.entries():
-        assert json.loads(json.dumps(entry.to_data())) == entry.to_data()
-        assert datetime.datetime.fromisoformat(entry.time).utcoffset() == datetime.timedelta(0)
 
 
 @pytest.mark.parametrize("party", ["", None])

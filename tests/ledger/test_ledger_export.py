@@ -35,16 +35,13 @@ def _with(change: Any) -> str:
     return json.dumps(data)
 
 
-def test_an_export_has_every_entry_and_the_same_totals() -> None:
+def test_an_export_has_every_entry_the_same_totals_and_the_key_that_signed_it() -> None:
     ledger = book()
     found = read_export(export(ledger), where="bank.json")
     assert found.entries == ledger.entries()
     assert found.totals == ledger.totals()
     assert found.head == ledger.receipt().head
     assert found.signer is None
-
-
-def test_an_export_names_the_key_that_signed_it() -> None:
     text = export(book(), KEY)
     assert read_export(text, where="bank.json").signer == KEY.public.hex()
     assert read_export(text, where="bank.json", signer=KEY.public).party == "bank"
@@ -91,15 +88,12 @@ def test_a_changed_export_is_noticed_with_and_without_a_signature(change: Any, s
         read_export(_with(changed), where="bank.json")
 
 
-def test_an_export_cut_short_is_noticed_by_a_peers_receipt() -> None:
+def test_exports_that_are_cut_short_or_none_are_told_as_that(tmp_path: Path) -> None:
     ledger = book()
     late = ledger.receipt()
     short = book(1)
     with pytest.raises(LedgerAltered, match="cut off"):
         read_export(export(short), where="bank.json", receipts=[Receipt("bank", late.entry, late.head)])
-
-
-def test_a_file_that_is_no_export_is_told_as_that(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="cannot be read"):
         load_export(tmp_path / "none.json")
     path = tmp_path / "odd.json"

@@ -119,7 +119,7 @@ def test_a_budget_that_one_part_has_spent_is_there_for_the_other() -> None:
     assert len(ledger.totals()) == len(UNITS)
 
 
-def test_another_cut_counts_in_full_and_is_said() -> None:
+def test_another_cut_counts_in_full_and_parts_survive_the_file(tmp_path: Path) -> None:
     ledger = house()
     ledger.charge(release("train", Part(CUTS[0], "training"), 0.1), "people")
     ledger.charge(release("other", Part(CUTS[1], "held-out"), 0.1), "people")
@@ -128,9 +128,6 @@ def test_another_cut_counts_in_full_and_is_said() -> None:
     alone = house()
     alone.charge(release("train", Part(CUTS[0], "training"), 0.1), "people")
     assert record.epsilon > totals(alone)["record"]
-
-
-def test_a_part_survives_the_file(tmp_path: Path) -> None:
     path = tmp_path / "bank.ledger"
     ledger = Ledger.create(path, "bank")
     ledger.set_budget("people", "*", "*", epsilon=1.0, delta=DELTA)

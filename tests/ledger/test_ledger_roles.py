@@ -52,9 +52,6 @@ def cost(*events: Event) -> float:
     return account(events[0] if len(events) == 1 else Composed(events), DELTA).epsilon
 
 
-# Laws.
-
-
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(("bank", "clinic", "alone")), max_size=6), st.floats(0.1, 1.5))
 def test_no_known_account_passes_its_budget_and_the_file_tells_the_same(
@@ -80,9 +77,6 @@ def test_no_known_account_passes_its_budget_and_the_file_tells_the_same(
     assert again.verify([live.receipt()]).entries == len(live.entries())
 
 
-# Who takes part, who reads.
-
-
 @pytest.mark.parametrize("order", [("bank", "clinic"), ("clinic", "bank")])
 def test_a_partner_of_one_run_reads_the_other_whichever_came_first(order: tuple[str, str]) -> None:
     ledger = shop()
@@ -97,7 +91,7 @@ def test_a_partner_of_one_run_reads_the_other_whichever_came_first(order: tuple[
         )
 
 
-def test_a_server_of_one_run_reads_what_a_pair_publishes() -> None:
+def test_servers_and_accounts_named_by_budgets_read_what_is_published() -> None:
     ledger = shop()
     ledger.set_budget("sales", "record", "server", epsilon=cost(SMALL) * 1.2, delta=DELTA)
     ledger.charge(run_with("bank", "r0"), "sales")
@@ -106,6 +100,11 @@ def test_a_server_of_one_run_reads_what_a_pair_publishes() -> None:
     ledger.set_budget("sales", "record", "server", epsilon=5.0, delta=DELTA)
     ledger.charge(pair_with("bank", "r1"), "sales")
     assert epsilons(ledger)["record", "server"] == pytest.approx(cost(SMALL, SMALL), rel=1e-9)
+    ledger = shop()
+    ledger.set_budget("sales", *IN_PART, epsilon=cost(LARGE) * 0.9, delta=DELTA)
+    with pytest.raises(BudgetExceeded, match="unit 'others-part', observer 'party:bank'"):
+        ledger.charge(run_with("clinic", "r0"), "sales")
+    assert epsilons(ledger) == {IN_PART: 0.0}
 
 
 def test_an_observer_that_takes_part_is_charged_its_own_lines_and_nothing_beside() -> None:
@@ -125,14 +124,6 @@ def test_an_observer_that_takes_part_is_charged_its_own_lines_and_nothing_beside
     assert sales[IN_PART] == cost(STEP)
 
 
-def test_an_account_named_only_by_a_budget_is_kept_too() -> None:
-    ledger = shop()
-    ledger.set_budget("sales", *IN_PART, epsilon=cost(LARGE) * 0.9, delta=DELTA)
-    with pytest.raises(BudgetExceeded, match="unit 'others-part', observer 'party:bank'"):
-        ledger.charge(run_with("clinic", "r0"), "sales")
-    assert epsilons(ledger) == {IN_PART: 0.0}
-
-
 def test_an_overdrawn_account_refuses_only_what_adds_to_it_and_seeded_noise_taints_who_only_reads() -> None:
     ledger = shop()
     ledger.charge(run_with("bank", "r0"), "sales")
@@ -143,9 +134,6 @@ def test_an_overdrawn_account_refuses_only_what_adds_to_it_and_seeded_noise_tain
     ledger.charge(of("r2", LedgerLine("server", "record", SMALL)), "sales")
     with pytest.raises(BudgetExceeded, match="party:bank"):
         ledger.charge(run_with("clinic", "r3"), "sales")
-
-
-# What the protocols write.
 
 
 @cache

@@ -120,9 +120,6 @@ def test_a_full_disk_refuses_the_release(path: Path, monkeypatch: pytest.MonkeyP
     assert ledger.verify(receipts).entries >= 6
 
 
-# What is not a ledger.
-
-
 def other_database(path: Path) -> None:
     with raw(path) as connection:
         connection.execute("CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT, hash TEXT)")

@@ -7,26 +7,32 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from margin_runs import Silence
 from sklearn.linear_model import LogisticRegression
 from typed import untyped
 
 from colonnade.errors import PlanError
 from colonnade.methods.baselines import descents as descent
+from colonnade.methods.baselines import descents as frank_wolfe
 from colonnade.methods.baselines.descents import (
     GRID,
     CentralLoss,
     DescentSchedule,
     Law,
+    Walk,
+    choice_epsilon,
     clipped_sum,
     descend,
+    entry_sum,
     schedule,
+    walk,
+    wander,
 )
 from colonnade.privacy.events import Approximated
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness
 
 LAWS: tuple[Law, ...] = ("gaussian", "laplace")
-FALSE_ALARM = 1e-9
 
 
 def people(rows: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -62,11 +68,13 @@ def test_a_step_adds_up_its_records(law: Law, monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(whole, clipped_sum(features, loss, weights, everybody, clip=1.0, law=law))
 
 
-def test_short_gradients_are_not_clipped() -> None:
+def test_short_gradients_are_not_clipped_and_a_schedule_has_steps() -> None:
     features = np.array([[0.25, -0.5]])
     loss = CentralLoss("numbers", np.array([0.5]), outputs=1)
     found = clipped_sum(features, loss, np.zeros((1, 2)), np.array([0]), clip=1.0, law="gaussian")
     assert found.tolist() == [-GRID // 8, GRID // 4]
+    with pytest.raises(PlanError, match="at least one epoch"):
+        schedule(100, entries=1, law="gaussian", epochs=0, batch=10, epsilon=1.0, delta=1e-5)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -103,15 +111,8 @@ def test_a_sample_has_the_rate_that_was_accounted_for() -> None:
     assert len(descent._sample(replace(made, rate=Fraction(1)), SeededRandomness(3))) == 200_000
 
 
-class Silent:
-    """Noise that is none: the ideal."""
-
-    def draw(self, entries: int, randomness: object) -> np.ndarray:
-        return np.zeros(entries, dtype=np.int64)
-
-
 def test_without_noise_and_clipping_it_finds_the_exact_solution(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DescentSchedule, "mechanism", Silent())
+    monkeypatch.setattr(DescentSchedule, "mechanism", Silence())
     rng = np.random.default_rng(0)
     features = np.column_stack([rng.uniform(-1, 1, (400, 2)), np.ones(400)])
     classes = (features @ [2.0, -1.0, 0.3] + rng.logistic(size=400) > 0).astype(np.int64)
@@ -137,6 +138,100 @@ def test_softmax_residuals_are_the_gradient_of_the_loss() -> None:
         assert slope == pytest.approx(residuals[place], abs=1e-6)
 
 
-def test_a_schedule_without_steps_is_refused() -> None:
-    with pytest.raises(PlanError, match="at least one epoch"):
-        schedule(100, entries=1, law="gaussian", epochs=0, batch=10, epsilon=1.0, delta=1e-5)
+# Private Frank-Wolfe by a trusted party: what a choice costs, and where the walk ends without noise.
+
+
+@given(st.integers(3, 60))
+def test_a_choice_is_never_priced_below_its_own_epsilon(exponent: int) -> None:
+    scale = Fraction(2**exponent * 1000)
+    own = choice_epsilon(scale)
+    if own < 30:
+        cost = account(Walk(1, 1.0, scale).event, 0.0).epsilon
+        assert own <= cost <= float(own) * (1 + 1e-6) + 1e-13
+
+
+def chosen_law(scores: list[int], scale: float) -> list[float]:
+    """The probability of each choice, summed over the noise: the oracle for small scales."""
+    extent = int(40 * scale) + 1
+    values = np.arange(-extent, extent + 1)
+    mass = np.exp(-np.abs(values) / scale)
+    mass /= mass.sum()
+    above = np.cumsum(mass[::-1])[::-1]
+
+    def tail(place: int) -> float:
+        return float(above[place + extent]) if -extent <= place <= extent else float(place < 0)
+
+    found = []
+    for corner, score in enumerate(scores):
+        total = 0.0
+        for value, weight in zip(values, mass, strict=True):
+            here = weight
+            for other, rival in enumerate(scores):
+                if other != corner:
+                    # The first of equals wins.
+                    here *= tail(score + int(value) - rival + (1 if other < corner else 0))
+            total += here
+        found.append(total)
+    return found
+
+
+@given(st.lists(st.integers(-6, 6), min_size=2, max_size=4), st.integers(0, 2**16))
+def test_the_least_noisy_score_is_private_as_claimed(scores: list[int], seed: int) -> None:
+    """One unit of grid stands for the largest change of a score here: ε = 2/scale."""
+    moved = [
+        score + int(step)
+        for score, step in zip(scores, np.random.default_rng(seed).integers(-1, 2, len(scores)), strict=True)
+    ]
+    scale = 2.0
+    before, after = chosen_law(scores, scale), chosen_law(moved, scale)
+    assert sum(before) == pytest.approx(1.0, abs=1e-9)
+    for one, other in zip(before, after, strict=True):
+        assert max(one, other) <= np.exp(2 / scale) * min(one, other) + 1e-12
+
+
+def test_the_factor_of_two_is_needed() -> None:
+    """With ε = 1/scale the claim would be false, so the test above could fail."""
+    before, after = chosen_law([8, 0], 2.0), chosen_law([7, 1], 2.0)
+    assert after[0] / before[0] > 1.2 * np.exp(1 / 2.0)
+
+
+@pytest.mark.parametrize(("epsilon", "steps"), [(0.1, 1), (1.0, 10), (10.0, 60)])
+def test_the_walk_stays_within_its_epsilon(epsilon: float, steps: int) -> None:
+    made = walk(steps, radius=1.0, epsilon=epsilon, delta=1e-5)
+    assert account(made.event, 1e-5).epsilon <= epsilon
+    assert account(Walk(steps, 1.0, made.scale * Fraction(99, 100)).event, 1e-5).epsilon > epsilon
+
+
+@given(st.integers(0, 2**20), st.floats(0.1, 10))
+def test_no_record_moves_a_score_by_more_than_the_grid(seed: int, bound: float) -> None:
+    rng = np.random.default_rng(seed)
+    rows, residuals = rng.normal(size=(5, 3)) * 100, rng.normal(size=(5, 1)) * 100
+    for record in range(5):
+        here = slice(record, record + 1)
+        assert np.abs(entry_sum(rows[here], residuals[here], bound=bound)).max() <= GRID
+    everybody = entry_sum(rows, residuals, bound=bound)
+    alone = [entry_sum(rows[i : i + 1], residuals[i : i + 1], bound=bound) for i in range(5)]
+    assert np.array_equal(everybody, np.sum(alone, axis=0))
+
+
+def test_without_noise_it_walks_to_the_least_squares_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frank_wolfe, "DiscreteLaplaceNoise", lambda scale: Silence())
+    rng = np.random.default_rng(1)
+    features = rng.uniform(-1, 1, (500, 3))
+    wanted = np.array([0.3, -0.2, 0.1])
+    loss = CentralLoss("numbers", features @ wanted, outputs=1)
+    made = Walk(steps=4000, radius=1.0, scale=Fraction(GRID))
+    found = wander(features, loss, made, bound=2.0, randomness=SeededRandomness(0))
+    assert np.abs(found - wanted).max() < 5e-3
+    assert np.abs(found).sum() <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("steps", "radius", "epsilon", "delta"),
+    [(0, 1.0, 1.0, 1e-5), (5, 0.0, 1.0, 1e-5), (5, 1.0, 30.0, 1e-5), (5, 1.0, 1.0, 0.6)],
+)
+def test_walks_that_cannot_be_accounted_for_are_refused(
+    steps: int, radius: float, epsilon: float, delta: float
+) -> None:
+    with pytest.raises(PlanError):
+        walk(steps, radius=radius, epsilon=epsilon, delta=delta)

@@ -181,16 +181,13 @@ def test_central_noise_has_the_variances_that_mu_says() -> None:
     assert found.reproducible
 
 
-def test_components_come_from_central_moments_too() -> None:
+def test_components_come_from_central_moments_too_and_frank_wolfe_is_for_two_classes() -> None:
     federation, _ = shops("two")
     exact = METHODS["non-private"].train(federation, requested("pca"))
     noisy = METHODS["central"].train(federation, requested("pca", epsilon=10.0))
     assert isinstance(exact, MomentRelease) and isinstance(noisy, MomentRelease)
     one, other = PCA(n_components=1).fit(exact).components_, PCA(n_components=1).fit(noisy).components_
     assert abs(float(one[0] @ other[0])) > 0.9
-
-
-def test_frank_wolfe_is_for_two_classes() -> None:
     federation, _ = shops("three", rows=100)
     with pytest.raises(PlanError, match="two classes"):
         METHODS["frank-wolfe"].train(federation, requested("classification", WalkOptions()))

@@ -8,21 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from embeddings_parties import Line, Recorder, brings, group_of, run, tables_for
+from embeddings_parties import EVERYBODY_PUBLIC, Line, Recorder, brings, group_of, run, tables_for
 from numpy.typing import NDArray
+from plan_runs import received
 from scipy.stats import norm
 from training_specs import requested
 from typed import there, untyped
 
 from colonnade.crypto.masks import packed_size
 from colonnade.data.table import AlignedTable
-from colonnade.errors import (
-    BudgetExceeded,
-    DataError,
-    InputError,
-    LocalProtocolError,
-    PlanError,
-)
+from colonnade.errors import BudgetExceeded, DataError, InputError, LocalProtocolError, PlanError
 from colonnade.ledger import Ledger
 from colonnade.ledger.entry_store import Entry
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
@@ -31,22 +26,11 @@ from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.journal import journals_in
 from colonnade.runtime.run import Outcome
-from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
-PAPER = requested(
-    NetworkOptions,
-    task="classification",
-    epsilon=1.0,
-    delta=1e-5,
-    regime="paper",
-    public=("everybody",),
-    beta=0.25,
-    trials=4,
-    embedding=3,
-    batch=10,
-    epochs=2,
-)
+
+PAPER = EVERYBODY_PUBLIC.with_options(beta=0.25, trials=4, embedding=3, batch=10, epochs=2)
+
 PLAIN = PAPER.with_options(mechanism="none", beta=None)
 NOISY = PAPER.with_options(mechanism="local-gaussian")
 FROZEN = requested(
@@ -110,22 +94,15 @@ def test_a_frozen_label_holder_of_the_local_baseline_adds_no_noise_to_its_own_em
     tables = tables_for(30, parties=2, seed=3)
     outcome = run(tables, FROZEN.with_options(mechanism="local-gaussian"), record=True)
     sums = outcome.results["h"].sums
-    sent = {
-        int(seen.step.split()[1]): decode(seen.frame)[1].arrays["rows"] / 4096
-        for seen in there(outcome.seen["h"])
-        if seen.step.startswith("sum")
-    }
+    sent = {int(step.split()[1]): rows / 4096 for step, rows in received(outcome, "h", "sum", "rows")}
     own = next(tables[0].blocks()).columns["x"][:, None] * np.linspace(0.5, 1.0, 2)
     for batch in outcome.results["h"].plan.batches(0):
         assert np.allclose(sums[batch.rows], own[batch.rows] + sent[batch.step], atol=1e-3)
 
 
-def test_the_estimate_of_the_sums_is_unbiased() -> None:
+def test_the_estimate_of_the_sums_is_unbiased_and_a_bias_of_three_tenths_would_be_noticed() -> None:
     bias, spread = _estimate_errors(shift=0.0)
     assert abs(bias) < norm.isf(FALSE_ALARM / 2) * spread
-
-
-def test_this_would_notice_a_bias_of_three_tenths() -> None:
     bias, spread = _estimate_errors(shift=0.3)
     assert abs(bias) > norm.isf(FALSE_ALARM / 2) * spread
 
@@ -150,16 +127,13 @@ def test_held_out_rows_are_looked_at_and_never_learnt_from_and_the_label_holder_
     assert {result.epochs for result in outcome.results.values()} == {1}
 
 
-def test_a_private_local_run_learns_from_randomised_labels_and_noisy_integer_sums() -> None:
+def test_a_private_local_run_learns_from_randomised_labels_that_stay_and_noisy_integer_sums() -> None:
     outcome = run(tables_for(40), LOCAL)
     plan = outcome.results["h"].plan
     targets = np.concatenate([targets for _, _, targets in fusion_of(outcome).seen])
     assert set(np.round(np.unique(np.abs(targets)), 6)) == {round(float(1 / (2 * plan.label_beta)), 6)}
     moved = outcome.results["p0"].brought.contributor.weights - np.linspace(0.5, 1.0, 2)
     assert np.abs(moved).max() > 0
-
-
-def test_a_record_has_the_same_randomised_label_in_every_epoch() -> None:
     outcome = run(tables_for(40), LOCAL)
     labels: dict[Any, Any] = {}
     for rows, _, targets in fusion_of(outcome).seen:
@@ -174,18 +148,9 @@ def test_what_travels_is_k_bits_a_count_and_as_many_a_gradient_as_agreed(bits: i
     outcome = run(tables, PAPER.with_options(gradient_bits=bits, epochs=1), record=True)
     plan = outcome.results["h"].plan
     assert plan.ring.bits == 4
-    sums = [
-        decode(seen.frame)[1].arrays["words"]
-        for seen in there(outcome.seen["h"])
-        if seen.step.startswith("sum")
-    ]
-    back = [
-        decode(seen.frame)[1].arrays["gradient"]
-        for seen in there(outcome.seen["p0"])
-        if seen.step.startswith("back")
-    ]
-    assert {words.nbytes for words in sums} == {packed_size(30, 4)}
-    assert {gradient.nbytes for gradient in back} == {30 * bits // 8}
+    assert {words.nbytes for _, words in received(outcome, "h", "sum", "words")} == {packed_size(30, 4)}
+    back = received(outcome, "p0", "back", "gradient")
+    assert {gradient.nbytes for _, gradient in back} == {30 * bits // 8}
     assert outcome.bytes_by_step["sum"] > 4 * packed_size(30, 4)
 
 
@@ -255,15 +220,12 @@ def test_an_embedding_that_is_not_as_agreed_is_refused_by_its_own_party(
         run(tables_for(20), PAPER, bring=bent)
 
 
-def test_a_network_of_another_width_is_refused_before_anything_is_charged() -> None:
+def test_a_network_of_another_width_or_size_is_refused_before_anything_is_charged() -> None:
     tables = tables_for(20)
     ledgers = {table.party: Ledger.in_memory(table.party) for table in tables}
     with pytest.raises(PlanError, match="embeddings of 5 numbers, but all parties agreed on 3"):
         run(tables, PAPER, bring=brings(PAPER, width=5), ledgers=ledgers)
     assert all(entry.kind != "charge" for ledger in ledgers.values() for entry in ledger.entries())
-
-
-def test_a_network_larger_than_its_noise_was_accounted_for_is_refused() -> None:
     request = LOCAL.with_options(parameters=1)
     with pytest.raises(PlanError, match="2 parameters; this plan accounts for noise on 1"):
         run(tables_for(20), request)

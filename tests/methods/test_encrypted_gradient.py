@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encrypted_runs import WIDER, aligned_of, plan_of, request_of, run_of, tables_of
+from encrypted_runs import aligned_of, plan_of, request_of, run_of, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from plan_runs import inputs_for
 from typed import there, untyped
 
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey
 from colonnade.data.table import Table
-from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
+from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.federation.federation import Federation, Hooks, Run
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import protocol as encrypted_exchange
@@ -30,7 +31,7 @@ from colonnade.protocols.paillier import PaillierKeys
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, run_here
+from colonnade.runtime.run import run_here
 from colonnade.runtime.wire import Message
 
 PARTIES = ({"a": 3, "b": 4}, {"a": 0, "b": 3}, {"a": 2, "b": 1, "c": 3}, {"a": 1, "b": 2, "c": 1, "d": 2})
@@ -129,13 +130,10 @@ def test_random_starting_weights_have_their_scale(initialisation: str) -> None:
     assert abs(np.mean(drawn)) < 0.2 * variance**0.5
 
 
-def test_weights_stay_in_the_ball_with_the_sound_defence() -> None:
+def test_weights_stay_in_the_ball_and_nothing_is_written_down_unasked() -> None:
     run = run_of({"a": 2, "b": 2}, 30, defence="sound", radius=0.05, learning_rate=3.0)
     for owner in "ab":
         assert np.linalg.norm(run.result(owner).weights) <= 0.05 * (1 + 1e-12)
-
-
-def test_without_recording_nothing_is_written_down() -> None:
     assert run_of({"a": 2, "b": 2}, 12, record=False).result("a").diary is None
 
 
@@ -154,46 +152,23 @@ def test_weights_that_are_not_finite_stop_the_run_by_name(
         run_of({"a": 2, "b": 2}, 12)
 
 
-def run_with(tables: list[Table], requests: dict[str, TrainingSpec], ledgers: Any = None) -> Any:
-    group = Federation(tables, budget=(1.0, 1e-5)).group
-    books = ledgers or {name: Ledger.in_memory(name) for name in group.members}
-    by_name = {table.party: table for table in tables}
-    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in group.members}
-
-    async def program(party: Party, table: Table | None) -> Any:
-        return await encrypted_session(party, table, requests.get(party.name, requests["*"]))
-
-    return run_here(program, group, desks)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("approximation", "minimax"), ("learning_rate", 0.2), ("epochs", 3), ("defence", "sound")],
-)
-def test_parties_that_want_different_things_are_told_which(field: str, value: str | float) -> None:
-    widths = {"a": 2, "b": 2}
-    keys: dict[str, Any] = {"keys": WIDER}
-    requests = {"*": request_of(widths, **keys), "b": request_of(widths, **keys, **{field: value})}
-    with pytest.raises(PlansDiffer, match=field):
-        run_with(tables_of(widths, 12), requests)
-
-
-def test_a_ledger_that_says_no_stops_the_run_before_any_key_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "colonnade.methods.encrypted.protocol.make_key", lambda *_: pytest.fail("a key was made")
-    )
-    widths = {"a": 2, "b": 2}
-    with pytest.raises(BudgetExceeded):
-        run_with(tables_of(widths, 12), {"*": request_of(widths, defence="sound")})
-
-
-def test_the_whole_schedule_is_charged_before_the_first_batch() -> None:
+def test_a_ledger_that_says_no_stops_the_run_before_any_key_and_all_is_charged_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     federation = Federation(tables_of({"a": 2, "b": 2}, 24), budget=(0.6, 1e-5))
     federation.run(encrypted_session, request_of({"a": 2, "b": 2}, defence="sound"))
     spent = [total.epsilon for total in federation.ledgers["a"].totals()]
     assert len(spent) == 1 and 0.49 < spent[0] <= 0.5
     with pytest.raises(BudgetExceeded):
         federation.run(encrypted_session, request_of({"a": 2, "b": 2}, defence="sound"))
+    monkeypatch.setattr(
+        "colonnade.methods.encrypted.protocol.make_key", lambda *_: pytest.fail("a key was made")
+    )
+    tables = tables_of({"a": 2, "b": 2}, 12)
+    group = Federation(tables, budget=(1.0, 1e-5)).group
+    inputs = inputs_for(group, tables, {name: Ledger.in_memory(name) for name in group.members})
+    with pytest.raises(BudgetExceeded):
+        run_here(encrypted_session, group, inputs, request_of({"a": 2, "b": 2}, defence="sound"))
 
 
 class UnderAnotherKey:

@@ -8,6 +8,7 @@ import pytest
 from encrypted_runs import WIDER, plan_of, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from training_specs import planned_on
 from typed import untyped
 
 from colonnade.crypto.paillier_vectors import Fields
@@ -27,7 +28,6 @@ from colonnade.privacy.paper import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
-from colonnade.runtime.party import Group
 
 TWO = {"a": 2, "b": 3}
 
@@ -72,18 +72,13 @@ def test_every_approximation_can_be_planned_with_its_own_defaults(
     chosen = {"defence": defence, "approximation": approximation, "encoding": encoding}
     requested = TrainingSpec("classification", 1.0, options=checked_options(METHOD, chosen))
     tables = tables_of(TWO, 20)
-    planned = replace(requested, public=tuple(TWO)).plan(
-        Group.of(tuple(TWO), active="a"), tuple(table.public() for table in tables), 20
-    )
+    planned = planned_on(replace(requested, public=tuple(TWO)), tables)
     assert planned.options.approximation == approximation
 
 
-def test_keys_are_of_2048_bits_or_more() -> None:
+def test_keys_below_2048_bits_and_three_classes_are_refused() -> None:
     with pytest.raises(PlanError, match="2048 or 3072 bits, not 1024"):
         PaillierKeys(1024)
-
-
-def test_three_classes_are_refused() -> None:
     tables = tables_of(TWO, 20, classes=("no", "maybe"))
     schema = tables[0].public()
     three = replace(schema, label=replace(untyped(schema.label), classes=("no", "maybe", "yes")))
@@ -103,14 +98,17 @@ def test_every_owner_has_at_most_epsilon_about_the_others(widths: dict[str, int]
     assert "party:b" not in [line.observer for line in lines] and lines
 
 
-def test_nothing_is_promised_without_a_sound_defence() -> None:
+def test_nothing_is_promised_without_a_sound_defence_and_more_epochs_need_more_noise() -> None:
     for defence in ("none", "paper"):
         plan = plan_of(TWO, 50, defence=defence)
         assert plan.guarantees == () and plan.release("a", run="r", reproducible=False).lines == ()
     assert all(LABEL in str(figure) for figure in plan_of(TWO, 50, defence="paper").figures)
+    few, many = (plan_of(TWO, 50, defence="sound", epochs=epochs) for epochs in (2, 8))
+    assert few.noise_of("a").sigma_squared < many.noise_of("a").sigma_squared
+    assert abs(account(few.views[0].event, 1e-5).epsilon - account(many.views[0].event, 1e-5).epsilon) < 1e-3
 
 
-def test_paper_mode_draws_the_noise_of_its_formulas() -> None:
+def test_the_noise_is_that_of_the_papers_and_the_soundness_studys_figures() -> None:
     terms = {
         "epsilon": 0.5,
         "delta": 0.1,
@@ -125,21 +123,12 @@ def test_paper_mode_draws_the_noise_of_its_formulas() -> None:
     assert abs(sigmas["a"] - plan.paper_sigmas["a"].value) < 1e-6
     # √(2 ln 12.5)·8√30/0.5 and half of it: what moves the weights adds next to nothing.
     assert abs(sigmas["a"] / 196.97 - 1) < 1e-3 and abs(sigmas["b"] / 98.49 - 1) < 1e-3
-
-
-def test_the_example_of_the_soundness_study_needs_the_noise_it_names() -> None:
     # n = 12665, s = 256, e = 30, η = 0.01, k = 2: with caps of 1 the sensitivities are 43.84 and 21.95; these columns
     # have caps of 1/√2 each, so less.
     plan = plan_of({"a": 2, "b": 2}, 12665, defence="sound", batch=256, epochs=30, learning_rate=0.01)
     one = 1 << plan.fraction_bits
     assert plan.sensitivities("a").total / one < 43.84 and plan.sensitivities("b").total / one < 21.95
     assert float(plan.noise_of("a").sigma_squared) ** 0.5 / one < 308
-
-
-def test_more_epochs_need_more_noise_and_cost_the_same() -> None:
-    few, many = (plan_of(TWO, 50, defence="sound", epochs=epochs) for epochs in (2, 8))
-    assert few.noise_of("a").sigma_squared < many.noise_of("a").sigma_squared
-    assert abs(account(few.views[0].event, 1e-5).epsilon - account(many.views[0].event, 1e-5).epsilon) < 1e-3
 
 
 @settings(max_examples=25, deadline=None)
@@ -218,12 +207,16 @@ def test_fields_hold_the_largest_sum_and_masks_have_room(widths: dict[str, int],
             assert fields.count == 1 and fields.bits < plan.options.keys.bits
 
 
-def test_batches_are_every_record_once_and_the_same_every_epoch_where_it_matters() -> None:
+def test_batches_hold_every_record_once_and_ciphertexts_room_for_more_answers() -> None:
     for defence in ("none", "sound"):
         plan = plan_of(TWO, 20, defence=defence, batch=6)
         epochs = [np.concatenate(plan.batches(epoch)).tolist() for epoch in range(3)]
         assert all(sorted(order) == list(range(20)) for order in epochs)
         assert (epochs[0] == epochs[1]) == (defence == "sound")
+    plan = plan_of({"a": 13, "b": 10}, 256, batch=256, keys=PaillierKeys())
+    number = sum(plan.extent(owner) for owner in plan.relay("b")).bit_length() + 2
+    assert Fields.most(number, 2048) * plan.questions("b") >= 256
+    assert plan_of(TWO, 20, defence="sound", keys=WIDER).questions("b") == 1
 
 
 @given(st.floats(-20, 20), st.sampled_from([-1.0, 1.0]), st.sampled_from(sorted(SLOPES)))
@@ -250,10 +243,3 @@ def test_the_piecewise_coefficient_is_that_of_the_paper() -> None:
             outside = -label if label * score <= -0.5 else 0.0
             (found,) = coefficients("piecewise", np.array([score]), np.array([label]))
             assert abs(found - inside - outside) < 1e-12
-
-
-def test_a_ciphertext_without_a_defence_has_room_for_many_more_answers() -> None:
-    plan = plan_of({"a": 13, "b": 10}, 256, batch=256, keys=PaillierKeys())
-    number = sum(plan.extent(owner) for owner in plan.relay("b")).bit_length() + 2
-    assert Fields.most(number, 2048) * plan.questions("b") >= 256
-    assert plan_of(TWO, 20, defence="sound", keys=WIDER).questions("b") == 1

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from functional_parties import NAMES, tables_of
+from margin_runs import Silence
 from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression as Squares
 from sklearn.linear_model import LogisticRegression as Logistic
@@ -34,22 +35,13 @@ from colonnade.models.inputs import InputSpec
 from colonnade.models.moments import floor_of
 from colonnade.privacy.paper import LABEL
 from colonnade.protocols.plans import NoOptions, Task, TrainingSpec
-from colonnade.randomness import SeededRandomness, SystemRandomness
-
-
-class Silent:
-    """No noise at all."""
-
-    support = 0
-
-    def draw(self, shape: int, randomness: SystemRandomness) -> NDArray[np.int64]:
-        return np.zeros(shape, dtype=np.int64)
+from colonnade.randomness import SeededRandomness
 
 
 def opened_without_noise(tables: list[Table], task: Task, **more: Any) -> OpenedObjective:
     federation = Federation(tables, budget=(100.0, 1e-5))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BlockNoise, "part", lambda self, group: Silent())
+        patch.setattr(BlockNoise, "part", lambda self, group: Silence())
         # An ε that no other test asks for, so that no plan with silent noise is remembered.
         request = spec_of(FunctionalOptions, task, 0.987, delta=1e-5, gamma=2**16, **more)
         run = federation.run(functional_session, request)
@@ -76,30 +68,18 @@ def exact_minimum(opened: OpenedObjective, **more: Any) -> Minimum:
 
 
 @pytest.mark.parametrize("domain", ["ball", "box"])
-@pytest.mark.parametrize("parties", [2, 4])
+@pytest.mark.parametrize(("parties", "intercept"), [(2, True), (4, True), (3, False)])
 def test_without_noise_the_linear_objective_has_its_minimum_at_least_squares(
-    domain: str, parties: int
+    domain: str, parties: int, intercept: bool
 ) -> None:
     tables = tables_of(NAMES[:parties], 400, task="regression", active=NAMES[1])
-    opened = opened_without_noise(tables, "regression", domain=domain)
+    opened = opened_without_noise(tables, "regression", domain=domain, intercept=intercept)
     features, labels = rows_of(tables, opened)
-    found = exact_minimum(opened)
+    found = exact_minimum(opened, **({} if intercept else {"ridge": 0.0}))
     scale = math.sqrt(opened.plan.attributes) if domain == "box" else 1.0
-    model = Squares().fit(features, opened.plan.label.to_unit(labels))
+    model = Squares(fit_intercept=intercept).fit(features, opened.plan.label.to_unit(labels))
     assert found.weights * scale == pytest.approx(model.coef_, abs=2e-3)
-    assert found.intercept == pytest.approx(model.intercept_, abs=1e-3)
-
-
-@pytest.mark.parametrize("domain", ["ball", "box"])
-def test_without_an_intercept_too(domain: str) -> None:
-    tables = tables_of(NAMES[:3], 400, task="regression")
-    opened = opened_without_noise(tables, "regression", domain=domain, intercept=False)
-    features, labels = rows_of(tables, opened)
-    found = exact_minimum(opened, ridge=0.0)
-    scale = math.sqrt(opened.plan.attributes) if domain == "box" else 1.0
-    model = Squares(fit_intercept=False).fit(features, opened.plan.label.to_unit(labels))
-    assert found.weights * scale == pytest.approx(model.coef_, abs=2e-3)
-    assert found.intercept == 0.0
+    assert found.intercept == pytest.approx(model.intercept_, abs=1e-3 if intercept else 0)
 
 
 @pytest.mark.parametrize("domain", ["ball", "box"])
@@ -124,13 +104,7 @@ def test_for_a_weak_signal_the_log_odds_are_scikit_learns() -> None:
     rows = 20_000
     x, z = draw.uniform(-1, 1, (2, rows))
     label = np.where(0.3 * x - 0.2 * z + 0.1 + draw.logistic(size=rows) > 0, "yes", "no")
-    text = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
-    tail = "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
-    tables = [
-        Table.from_arrays("bank", {"x": x, "y": label}, Schema.parse(text.format("x") + tail)),
-        Table.from_arrays("shop", {"z": z}, Schema.parse(text.format("z"))),
-    ]
-    opened = opened_without_noise(tables, "classification", domain="box")
+    opened = opened_without_noise(bank_and_shop(x, z, label), "classification", domain="box")
     found = exact_minimum(opened)
     model = Logistic(C=1e6).fit(np.column_stack([x, z]), label)
     assert found.weights == pytest.approx(model.coef_[0], rel=0.03)
@@ -208,23 +182,23 @@ def test_options_that_do_not_exist_are_told_apart() -> None:
     assert METHODS["functional"] is METHOD
 
 
-def test_a_single_class_is_told_from_its_noisy_count() -> None:
-    draw = np.random.default_rng(3)
+def bank_and_shop(x: NDArray[np.float64], z: NDArray[np.float64], label: NDArray[Any]) -> list[Table]:
     text = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
     tail = "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
-    bank = {"x": draw.uniform(-1, 1, 300), "y": np.full(300, "no")}
-    shop = {"z": draw.uniform(-1, 1, 300)}
+    return [
+        Table.from_arrays("bank", {"x": x, "y": label}, Schema.parse(text.format("x") + tail)),
+        Table.from_arrays("shop", {"z": z}, Schema.parse(text.format("z"))),
+    ]
+
+
+def test_a_single_class_is_told_from_its_noisy_count() -> None:
+    draw = np.random.default_rng(3)
+    tables = bank_and_shop(draw.uniform(-1, 1, 300), draw.uniform(-1, 1, 300), np.full(300, "no"))
+    spec = TrainingSpec("classification", 5.0, delta=1e-5, options=FunctionalOptions())
     found = []
     for seed in range(8):
-        tables = [
-            Table.from_arrays("bank", bank, Schema.parse(text.format("x") + tail)),
-            Table.from_arrays("shop", shop, Schema.parse(text.format("z"))),
-        ]
-        federation = Federation(tables, budget=(100.0, 1e-5), noise_seed=seed)
         try:
-            METHOD.train(
-                federation, TrainingSpec("classification", 5.0, delta=1e-5, options=FunctionalOptions())
-            )
+            METHOD.train(Federation(tables, budget=(100.0, 1e-5), noise_seed=seed), spec)
         except DataError as error:
             found.append(str(error))
     assert found and all("class 'yes' has a noisy count of" in message for message in found)

@@ -80,7 +80,7 @@ def test_bottom_up_costs_at_most_the_sum_of_the_blocks(
         assert stated.epsilon <= 2 * touched * (1 + 1e-6), "replacing a part is two zeroings of its blocks"
 
 
-def test_top_down_laplace_blocks_share_the_epsilon_as_their_sensitivities_do() -> None:
+def test_top_down_laplace_blocks_share_the_epsilon_and_own_parts_grow_with_what_is_held() -> None:
     tables = tables_of(NAMES[:3], 10)
     plan = plan_for(tables, noise="laplace", domain="box", gamma=128, rows=10_000)
     assert sum(line.epsilon for line in plan.bill) == pytest.approx(1.0, rel=1e-5)
@@ -90,6 +90,11 @@ def test_top_down_laplace_blocks_share_the_epsilon_as_their_sensitivities_do() -
     )
     assert [line.kind for line in plan.bill] == ["single-party"] * 3 + ["cross-party"] * 3
     assert "bank+insurer (cross-party)" in str(plan.bill[3]) and "ε = " in str(plan.bill[3])
+    tables = tables_of(("bank", "insurer"), 10)
+    plan = plan_for(tables, noise="laplace", domain="box", gamma=128, rows=10_000)
+    bank, insurer = plan.part_guarantees
+    assert bank.epsilon > insurer.epsilon, "the label is the bank's"
+    assert bank.unit.name == "own-part:bank"
 
 
 def test_delta_is_zero_only_where_whole_untruncated_noise_is_dealt() -> None:
@@ -135,10 +140,15 @@ def test_auto_takes_whichever_adds_less(width: int, delta: float, less: str) -> 
     assert plan_for(tables, **more).noises[0].law == less == min(variances, key=lambda law: variances[law])
 
 
-def test_noise_without_a_law_is_none() -> None:
+def test_noise_without_a_law_is_none_and_with_one_tells_what_it_is() -> None:
     plan = plan_for(tables_of(NAMES[:2], 10))
     with pytest.raises(PlanError, match="no law of noise"):
         least_noise((), plan.change(), plan.group, entries=1, epsilon=1.0, delta=1e-5)
+    from fractions import Fraction
+
+    assert str(BlockNoise("laplace", Fraction(20))) == "discrete Laplace of scale 20"
+    assert str(BlockNoise("skellam", Fraction(50))) == "Skellam of μ = 50"
+    assert BlockNoise("skellam", Fraction(50)).to_data() == {"law": "skellam", "parameter": "50"}
 
 
 def test_more_epsilon_never_needs_more_noise_and_an_observer_who_knows_more_never_less() -> None:
@@ -155,15 +165,7 @@ def test_more_epsilon_never_needs_more_noise_and_an_observer_who_knows_more_neve
             assert all(epsilon_to(plan, f"party:{o}") <= replaced * (1 + 1e-9) for o in plan.group.owners)
 
 
-def test_a_party_s_own_epsilon_grows_with_what_it_holds() -> None:
-    tables = tables_of(("bank", "insurer"), 10)
-    plan = plan_for(tables, noise="laplace", domain="box", gamma=128, rows=10_000)
-    bank, insurer = plan.part_guarantees
-    assert bank.epsilon > insurer.epsilon, "the label is the bank's"
-    assert bank.unit.name == "own-part:bank"
-
-
-def test_the_ledger_lines_are_the_views_and_the_record_replaced() -> None:
+def test_ledger_lines_are_the_views_and_every_choice_changes_the_hash() -> None:
     plan = plan_for(tables_of(NAMES[:3], 10), rows=10_000)
     release = plan.release("bank", run="r", reproducible=False)
     observers = [(line.observer, line.unit) for line in release.lines]
@@ -175,9 +177,6 @@ def test_the_ledger_lines_are_the_views_and_the_record_replaced() -> None:
         ("reader", "record-replaced"),
     ]
     assert plan.release("server", run="r", reproducible=False).lines == ()
-
-
-def test_equal_plans_have_equal_hashes_and_every_choice_changes_it() -> None:
     tables = tables_of(NAMES[:2], 10)
     plan = plan_for(tables)
     assert plan.hash == plan_for(tables).hash
@@ -269,18 +268,6 @@ def test_labels_that_are_missing_double_misplaced_or_of_three_classes_are_refuse
         plan_of_schemas([three, ""])
 
 
-def test_two_owners_without_keepers_are_refused() -> None:
-    tables = tables_of(("bank", "insurer"), 30)
-    with pytest.raises(PlanError, match="have no computing parties"):
-        plan_for(tables, group=Group.pair("bank", "insurer", active="bank"))
-
-
-def test_an_epsilon_past_what_truncated_draws_can_claim_is_refused() -> None:
-    tables = tables_of(NAMES[:3], 10)
-    with pytest.raises(PlanError, match="lower epsilon, or choose noise = 'gaussian'"):
-        plan_for(tables, noise="laplace", domain="box", gamma=64, epsilon=60.0, rows=10_000)
-
-
 def test_too_many_columns_are_refused_with_the_memory_they_would_take() -> None:
     names = ", ".join(f"'{i}'" for i in range(40_000))
     text = f"id='n'\n[columns.c]\nkind='categorical'\ncategories=[{names}]\n"
@@ -306,18 +293,21 @@ def test_a_grid_that_overflows_the_field_is_refused_with_the_largest_that_fits(
         plan_for(tables, gamma=largest + 1, **more)
 
 
-def test_rows_that_no_grid_can_hold_say_so() -> None:
+def test_what_no_grid_or_draw_can_hold_says_so() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     with pytest.raises(FieldTooSmall, match="No gamma from 4096 up fits"):
         plan_for(tables, rows=10**13, delta=1e-14)
-
-
-def test_laplace_noise_past_what_can_be_drawn_names_the_largest_grid() -> None:
     tables = tables_of(NAMES[:3], 30)
     more: dict[str, Any] = {"domain": "box", "gamma": 2**14, "epsilon": 0.01}
     with pytest.raises(PlanError, match="The largest gamma that fits is"):
         plan_for(tables, noise="laplace", **more)
     assert plan_for(tables, **more).noises[0].law == "gaussian"
+    tables = tables_of(NAMES[:3], 10)
+    with pytest.raises(PlanError, match="lower epsilon, or choose noise = 'gaussian'"):
+        plan_for(tables, noise="laplace", domain="box", gamma=64, epsilon=60.0, rows=10_000)
+    tables = tables_of(("bank", "insurer"), 30)
+    with pytest.raises(PlanError, match="have no computing parties"):
+        plan_for(tables, group=Group.pair("bank", "insurer", active="bank"))
 
 
 def test_a_map_has_no_box() -> None:
@@ -332,14 +322,6 @@ def test_a_map_has_no_box() -> None:
     )
     with pytest.raises(PlanError, match=r"bank maps its columns.*domain = 'ball'"):
         spec_of(FunctionalOptions, domain="box", **requested).plan(group, schemas, 100)
-
-
-def test_noise_tells_what_it_is() -> None:
-    from fractions import Fraction
-
-    assert str(BlockNoise("laplace", Fraction(20))) == "discrete Laplace of scale 20"
-    assert str(BlockNoise("skellam", Fraction(50))) == "Skellam of μ = 50"
-    assert BlockNoise("skellam", Fraction(50)).to_data() == {"law": "skellam", "parameter": "50"}
 
 
 def test_the_sensitivity_in_the_bill_is_what_rows_of_this_plan_attain() -> None:

@@ -6,41 +6,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from functional_parties import (
-    NAMES,
-    group_of,
-    ledgers_for,
-    plan_for,
-    run_plan,
-    tables_of,
-    with_noise,
-)
-from hypothesis import given, settings
+from functional_parties import NAMES, group_of, plan_for, run_plan, tables_of, with_noise
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ideals import ideal_objective
 from numpy.typing import NDArray
+from plan_runs import inputs_for, ledgers_for
 from scipy import stats
 from training_specs import requested
 from typed import untyped
 
 from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import (
-    BudgetExceeded,
-    DataError,
-    LedgerError,
-    LocalProtocolError,
-    PlansDiffer,
-    RemoteProtocolError,
-)
+from colonnade.errors import DataError, LocalProtocolError, PlansDiffer, RemoteProtocolError
 from colonnade.federation.federation import Federation
+from colonnade.methods.functional import protocol as module
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
-from colonnade.methods.functional.protocol import functional_mechanism, functional_session, integer_rows
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
+from colonnade.methods.functional.protocol import functional_session, integer_rows
 from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, run_here
+from colonnade.runtime.run import run_here
 
 FALSE_ALARM = 1e-9
 
@@ -54,14 +39,17 @@ FALSE_ALARM = 1e-9
     st.integers(0, 4),
     st.booleans(),
     st.booleans(),
+    st.just({}),
 )
+@example("classification", "ball", 2, 40, 0, True, False, {"computing_parties": ("one", "two", "three")})
 def test_without_noise_the_protocol_is_the_ideal(
-    task: Task, domain: str, count: int, rows: int, active: int, intercept: bool, bare: bool
+    task: Task, domain: str, count: int, rows: int, active: int, intercept: bool, bare: bool, roles: Any
 ) -> None:
     parties = NAMES[:count]
     holder = parties[active % count]
     tables = tables_of(parties, rows, task=task, active=holder, empty=(holder,) if bare else ())
-    plan = plan_for(tables, task=task, domain=domain, intercept=intercept, delta=1e-6)
+    group = group_of(tables, **roles)
+    plan = plan_for(tables, group=group, task=task, domain=domain, intercept=intercept, delta=1e-6)
     plan = with_noise(plan, silent=True)
     outcome = run_plan(plan, tables)
     opened, _ = outcome.results["server"]
@@ -95,15 +83,6 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(noise: str, bottom_
         assert len(parts) == 3 * size
     assert (outcome.results["server"][0] - ideal.astype(np.int64)).tolist() == drawn.tolist()
     assert np.count_nonzero(drawn) > len(drawn) // 2
-
-
-def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
-    tables = tables_of(("bank", "insurer"), 40)
-    group = group_of(tables, computing_parties=("one", "two", "three"))
-    plan = with_noise(plan_for(tables, group=group), silent=True)
-    outcome = run_plan(plan, tables)
-    aligned = {name: outcome.results[name][1] for name in group.owners}
-    assert outcome.results["server"][0].tolist() == ideal_objective(aligned, plan).tolist()
 
 
 def test_the_blocks_have_every_product_once_and_no_square_of_label_or_constant() -> None:
@@ -225,46 +204,6 @@ def test_exact_cross_coefficients_would_give_the_last_record_away() -> None:
     assert np.abs(noisy - theirs[-1]).max() > plan.gamma, "and misses by more than the whole range with noise"
 
 
-def test_a_refused_release_leaves_no_column_on_the_wire() -> None:
-    tables = tables_of(("bank", "insurer"), 30)
-    plan = plan_for(tables)
-    ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
-    steps: list[Any] = []
-
-    async def program(party: Party, table: Table | None) -> None:
-        try:
-            await meet(party)
-            await functional_mechanism(party, await align(party, table, "equal"), plan)
-        finally:
-            steps.extend(step for _, step in party.traffic.sent)
-
-    by_name = {table.party: table for table in tables}
-    desks = {n: PartyInputs(ledgers[n], by_name.get(n), dataset=n) for n in plan.group.members}
-    with pytest.raises(BudgetExceeded, match="bank"):
-        run_here(program, plan.group, desks)
-    assert "hello" in steps and not {"columns", "noise", "objective"} & set(steps)
-
-
-def test_a_second_draw_under_the_same_charge_is_refused() -> None:
-    tables = tables_of(("bank", "insurer"), 30)
-    plan = plan_for(tables)
-
-    async def twice(party: Party, table: Table | None) -> None:
-        await meet(party)
-        aligned = await align(party, table, "equal")
-        await functional_mechanism(party, aligned, plan)
-        await functional_mechanism(party, aligned, plan)
-
-    by_name = {table.party: table for table in tables}
-    books = ledgers_for(plan.group)
-    with pytest.raises(LedgerError, match="was charged before"):
-        run_here(
-            twice,
-            plan.group,
-            {n: PartyInputs(books[n], by_name.get(n), dataset=n) for n in plan.group.members},
-        )
-
-
 @pytest.mark.parametrize(
     ("field", "other"),
     [("epsilon", 2.0), ("domain", "box"), ("noise", "skellam"), ("intercept", False), ("gamma", 8192)],
@@ -273,22 +212,32 @@ def test_different_jobs_stop_the_run_and_name_the_field(field: str, other: float
     request = requested(FunctionalOptions, "classification", 1.0, delta=1e-5)
     own = field in FunctionalOptions.model_fields
     theirs = request.with_options(**{field: other}) if own else replace(request, **untyped({field: other}))
-    tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
-    group = group_of(list(tables.values()))
+    tables = tables_of(("bank", "insurer"), 20)
+    group = group_of(tables)
 
     async def program(party: Party, table: Table | None) -> Any:
         return await functional_session(party, table, theirs if party.name == "insurer" else request)
 
-    books = ledgers_for(group)
+    ledgers = ledgers_for(group)
     with pytest.raises(PlansDiffer, match=f"do not agree on '{field}'"):
-        run_here(program, group, {n: PartyInputs(books[n], tables.get(n), dataset=n) for n in group.members})
+        run_here(program, group, inputs_for(group, tables, ledgers))
+    assert all(len(ledger.entries()) <= 2 for ledger in ledgers.values()), "nothing was charged"
 
 
-def test_rows_that_are_not_those_of_the_plan_are_refused() -> None:
+def test_rows_that_are_not_those_of_the_plan_or_no_numbers_are_refused() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = plan_for(tables, rows=31)
     with pytest.raises(LocalProtocolError, match="should bring 31 aligned rows, brought 30 rows"):
         run_plan(plan, tables)
+    tables = tables_of(("bank", "insurer"), 5)
+    plan = plan_for(tables, domain="box")
+    (rows,) = tables[1].blocks(5)
+    broken = replace(rows, columns={**rows.columns, "insurer0": np.full(5, np.nan)})
+    with pytest.raises(DataError, match="not a finite number"):
+        integer_rows(plan, "insurer", broken)
+    (rows,) = tables[0].blocks(5)
+    with pytest.raises(LocalProtocolError, match="should bring a label"):
+        integer_rows(plan, "bank", replace(rows, label=None))
 
 
 def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none() -> None:
@@ -305,13 +254,10 @@ def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none() -> None:
     assert 0.99 < spent["record", "server"] <= 1.0
 
 
-def test_a_server_that_publishes_what_no_objective_is_stops_the_run() -> None:
+def test_a_server_that_publishes_what_no_objective_is_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     request = requested(FunctionalOptions, "regression", 1.0, delta=1e-5)
     tables = tables_of(("bank", "insurer"), 30, task="regression")
-    by_name = {table.party: table for table in tables}
     group = group_of(tables)
-    from colonnade.methods.functional import protocol as module
-
     real = module.functional_mechanism
 
     async def lying(
@@ -320,25 +266,6 @@ def test_a_server_that_publishes_what_no_objective_is_stops_the_run() -> None:
         opened = await real(party, aligned, plan)
         return None if opened is None else np.full_like(opened, 2**62 + 2**61)
 
-    books = ledgers_for(group)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "functional_mechanism", lying)
-        with pytest.raises(RemoteProtocolError, match="larger than any of this plan"):
-            run_here(
-                functional_session,
-                group,
-                {n: PartyInputs(books[n], by_name.get(n), dataset=n) for n in group.members},
-                request,
-            )
-
-
-def test_a_row_without_a_number_is_refused_before_it_is_dealt() -> None:
-    tables = tables_of(("bank", "insurer"), 5)
-    plan = plan_for(tables, domain="box")
-    (rows,) = tables[1].blocks(5)
-    broken = replace(rows, columns={**rows.columns, "insurer0": np.full(5, np.nan)})
-    with pytest.raises(DataError, match="not a finite number"):
-        integer_rows(plan, "insurer", broken)
-    (rows,) = tables[0].blocks(5)
-    with pytest.raises(LocalProtocolError, match="should bring a label"):
-        integer_rows(plan, "bank", replace(rows, label=None))
+    monkeypatch.setattr(module, "functional_mechanism", lying)
+    with pytest.raises(RemoteProtocolError, match="larger than any of this plan"):
+        run_here(functional_session, group, inputs_for(group, tables), request)

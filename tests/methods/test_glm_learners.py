@@ -101,11 +101,17 @@ def test_at_a_generous_epsilon_every_model_learns() -> None:
     assert costs.deviance(RAW, LABELS["cost"][1]) > 0
 
 
-def test_three_owners_learn_together() -> None:
+def test_owners_learn_together_and_one_alone_says_nothing() -> None:
     model = LogisticRegression(method="intermediate", epsilon=20.0, delta=1e-6)
     model.fit(federation("classes", owners=(("a",), ("b",), ("c", "d"))))
     assert model.score(RAW, LABELS["classes"][1]) > 0.7
     assert len(model.privacy_) == 6
+    parties = federation("classes")
+    learnt = SINGLE.train(parties, requested(SINGLE, "classification"))
+    assert untyped(learnt).coefficients[0, 2:].tolist() == [0.0, 0.0]
+    assert untyped(learnt).coefficients[0, 0] > 0 > untyped(learnt).coefficients[0, 1]
+    assert not learnt.privacy
+    assert all(not ledger.totals() for ledger in parties.ledgers.values())
 
 
 def test_training_without_noise_is_what_scikit_learn_finds() -> None:
@@ -123,16 +129,7 @@ def test_training_without_noise_is_what_scikit_learn_finds() -> None:
     assert untyped(label).high == 9
 
 
-def test_one_party_alone_learns_from_its_own_columns_and_says_nothing() -> None:
-    parties = federation("classes")
-    learnt = SINGLE.train(parties, requested(SINGLE, "classification"))
-    assert untyped(learnt).coefficients[0, 2:].tolist() == [0.0, 0.0]
-    assert untyped(learnt).coefficients[0, 0] > 0 > untyped(learnt).coefficients[0, 1]
-    assert not learnt.privacy
-    assert all(not ledger.totals() for ledger in parties.ledgers.values())
-
-
-def test_a_plan_can_be_made_from_a_request_without_a_run() -> None:
+def test_plans_need_no_run_and_the_same_seed_gives_the_same_model() -> None:
     parties = federation("classes")
     schemas = tuple(table.public() for table in parties.tables.values())
     for method in (MESSAGES, ONE_SHOT):
@@ -140,6 +137,10 @@ def test_a_plan_can_be_made_from_a_request_without_a_run() -> None:
         assert max(guarantee.epsilon for guarantee in plan.guarantees) <= 1.0
     with pytest.raises(PlanError, match="protects nobody"):
         requested(MESSAGES, "classification", calibration="paper").check()
+    model = SupportVectorClassifier(epsilon=2.0, options={"epochs": 3})
+    first, second = (clone(model).fit(federation("classes")) for _ in range(2))
+    assert np.array_equal(first.coef_, second.coef_)
+    assert first.get_params()["options"] == {"epochs": 3}
 
 
 def test_weights_stay_with_their_parties_and_the_model_says_so() -> None:
@@ -181,13 +182,6 @@ def test_rows_that_clipping_leaves_as_they_are_have_the_scores_of_training() -> 
     assert 30 < short.sum() < ROWS / 2
     assert np.abs(scores(learnt) - trained)[short].max() < 1e-4
     assert np.abs(scores(learnt) - trained)[~short].max() > 0.1
-
-
-def test_the_same_seed_gives_the_same_model_and_scikit_learn_can_clone_it() -> None:
-    model = SupportVectorClassifier(epsilon=2.0, options={"epochs": 3})
-    first, second = (clone(model).fit(federation("classes")) for _ in range(2))
-    assert np.array_equal(first.coef_, second.coef_)
-    assert first.get_params()["options"] == {"epochs": 3}
 
 
 @pytest.mark.parametrize("penalty", ["none", "l1", "l2", "elastic_net"])

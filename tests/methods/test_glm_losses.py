@@ -64,12 +64,9 @@ def test_residuals_of_any_data_keep_the_bounds_that_noise_is_computed_from(
     assert (moved <= bounds.slope * 1e-4 * 1.001).all()
 
 
-def test_a_logistic_residual_does_not_overflow() -> None:
+def test_residuals_do_not_overflow_means_have_units_and_penalties_names() -> None:
     residuals = LOSSES["logistic"].residual(np.array([-1e4, 1e4, 0.0]), np.array([1.0, 1.0, -1.0]))
     assert residuals.tolist() == [-1.0, -0.0, 0.5]
-
-
-def test_means_are_in_the_labels_own_units() -> None:
     assert LOSSES["least_squares"].mean(np.array([-1.0, 1.0]), untyped(LABELS["least_squares"])).tolist() == [
         -5.0,
         3.0,
@@ -78,6 +75,11 @@ def test_means_are_in_the_labels_own_units() -> None:
     assert LOSSES["poisson"].mean(np.array([0.0]), untyped(LABELS["poisson"])).tolist() == [1.0]
     assert LOSSES["logistic"].mean(np.array([0.0]), untyped(LABELS["logistic"])).tolist() == [0.5]
     assert LOSSES["svm"].mean(np.array([0.5]), untyped(LABELS["svm"])).tolist() == [0.5]
+    assert Penalty.named("none", 3.0) == Penalty()
+    assert Penalty.named("l2", 3.0) == Penalty(l2=3.0)
+    assert Penalty.named("l1", 3.0) == Penalty(l1=3.0)
+    with pytest.raises(PlanError, match="not l1 = nan"):
+        Penalty(l1=float("nan"))
 
 
 @given(
@@ -107,14 +109,6 @@ def test_the_proximal_step_minimises_distance_plus_penalty(
     objective = (grid - weight) ** 2 / (2 * step) + l1 * np.abs(grid) + l2 / 2 * grid**2
     best = (found - weight) ** 2 / (2 * step) + penalty.value(np.array([found]))
     assert best <= objective.min() + 1e-12
-
-
-def test_penalties_have_the_papers_names() -> None:
-    assert Penalty.named("none", 3.0) == Penalty()
-    assert Penalty.named("l2", 3.0) == Penalty(l2=3.0)
-    assert Penalty.named("l1", 3.0) == Penalty(l1=3.0)
-    with pytest.raises(PlanError, match="not l1 = nan"):
-        Penalty(l1=float("nan"))
 
 
 @pytest.fixture(scope="module")

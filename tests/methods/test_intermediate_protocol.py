@@ -1,6 +1,8 @@
 """The protocol of noisy messages: its ideal twin, what each member sees, what a peer can do, what a record moves."""
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -8,21 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_descent
-from intermediate_samples import LABELS, against, labels, request, tables
+from intermediate_samples import LABELS, against, request, tables
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from scipy import stats
+from training_specs import planned_on
 from training_specs import requested as spec_of
 from typed import there, untyped
 
-from colonnade.data.schema import Schema
+from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
+from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
-from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
+from colonnade.errors import BudgetExceeded, LocalProtocolError, PlanError, RemoteProtocolError, SchemaError
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
-from colonnade.methods.glm.losses import Penalty
-from colonnade.methods.messages.plan import GRID_BITS
+from colonnade.methods.glm.losses import LOSSES, Penalty
+from colonnade.methods.messages.plan import GRID, GRID_BITS, MOST_STEPS, IntermediatePlan
 from colonnade.methods.messages.protocol import batch_order, intermediate_session
 from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_session
+from colonnade.privacy import paper as hdp_vfl
+from colonnade.privacy.events import Composed
+from colonnade.privacy.guarantee import account
+from colonnade.privacy.observers import OthersPart, PartOf
+from colonnade.privacy.sensitivity.messages import Schedule
 from colonnade.randomness import public_permutation
 from colonnade.runtime.channel import Seen
 from colonnade.runtime.party import Group, Party
@@ -123,17 +133,13 @@ def test_every_ledger_is_charged_for_the_whole_run_before_the_first_message() ->
 
 
 def test_a_refused_run_puts_no_message_on_the_wire() -> None:
-    made = tables(20)
-    parties = federation(made)
-    requested = request()
-    schemas = tuple(table.public() for table in made)
-    plan = requested.plan(parties.group, schemas, 20)
+    parties = federation(tables(20))
     parties.ledgers["bank"].set_budget("bank", "*", "*", epsilon=0.1, delta=1e-5)
     steps: list[Any] = []
 
     async def program(party: Party, table: Table | None) -> None:
         try:
-            await intermediate_session(party, table, requested)
+            await intermediate_session(party, table, request())
         finally:
             steps.extend(step for _, step in party.traffic.sent)
 
@@ -141,7 +147,6 @@ def test_a_refused_run_puts_no_message_on_the_wire() -> None:
         parties._run(program)
     assert "plan" in steps
     assert not {"scores", "residuals"} & set(steps)
-    assert plan.rows == 20
 
 
 @given(
@@ -159,14 +164,14 @@ def test_the_real_protocol_moves_no_messages_further_than_the_plan_says(
     rows = 5
     generator = np.random.default_rng(seed)
     made = {table.party: table for table in tables(rows, loss=loss, seed=seed)}
-    group = Group.of(tuple(made), active="clinic")
-    requested = request(loss, batch=batch, epochs=epochs, penalty=Penalty(l1=0.01), epsilon=2.0)
-    plan = requested.plan(group, tuple(table.public() for table in made.values()), rows)
+    plan = planned_on(
+        request(loss, batch=batch, epochs=epochs, penalty=Penalty(l1=0.01), epsilon=2.0), made.values()
+    )
     extent = (1 << 62) if extreme else (1 << GRID_BITS)
     script = {step: generator.integers(-extent, extent, batch) for step in range(plan.schedule.steps)}
     record = int(generator.integers(rows))
     for owner in ("clinic", "bank"):
-        near = neighbour(made[owner], record, loss, generator, seed=seed)
+        near = neighbour(made[owner], record)
         others = {name: table for name, table in made.items() if name != owner}
         runs = [
             against(owner, table, others, plan, lambda _, step: script[step])[0]
@@ -183,10 +188,8 @@ def test_the_real_protocol_moves_no_messages_further_than_the_plan_says(
 
 def test_without_the_clip_one_record_moves_the_messages_further_than_any_plan_says() -> None:
     made = {table.party: table for table in tables(60, seed=4)}
-    group = Group.of(tuple(made), active="clinic")
-    requested = request(epochs=4, learning_rate=0.1, penalty=Penalty())
-    plan = requested.plan(group, tuple(table.public() for table in made.values()), 60)
-    near = neighbour(made["bank"], 0, "logistic", np.random.default_rng(1), seed=4)
+    plan = planned_on(request(epochs=4, learning_rate=0.1, penalty=Penalty()), made.values())
+    near = neighbour(made["bank"], 0)
     received = np.zeros(60, dtype=np.int64)
     # Noise has no bound: this is its one draw in a thousand runs, on the record's own residual.
     received[np.argsort(public_permutation(60, plan.options.seed))[0]] = 1 << 40
@@ -203,40 +206,27 @@ def test_without_the_clip_one_record_moves_the_messages_further_than_any_plan_sa
     assert moved[plan.clip] <= plan.sensitivity("bank").total < moved[None]
 
 
-def neighbour(table: Table, record: int, loss: str, generator: Any, *, seed: int) -> Table:
+def neighbour(table: Table, record: int) -> Table:
     """The same table with everything about one record as far away as it goes."""
     block = next(table.blocks())
     arrays = {name: values.copy() for name, values in block.columns.items()}
     for column in arrays.values():
         column[record] = -np.sign(column[record])
     label = table.schema.label
-    if label is not None:
-        given = labels(loss, block.rows, np.random.default_rng(seed + 1))
-        coded = (
-            there(block.label).copy()
-            if loss not in ("logistic", "svm")
-            else np.array(["no", "yes"])[block.label]
-        )
-        coded[record] = (
-            given[record]
-            if loss not in ("logistic", "svm")
-            else ("no", "yes")[1 - there(block.label)[record]]
-        )
-        if loss in ("poisson", "least_squares", "gamma"):
-            coded[record] = (
-                untyped(label).low
-                if coded[record] > (untyped(label).low + untyped(label).high) / 2
-                else untyped(label).high
-            )
-        arrays["y"] = coded
+    if isinstance(label, ClassLabel):
+        codes = there(block.label).copy()
+        codes[record] = 1 - codes[record]
+        arrays["y"] = np.array(["no", "yes"])[codes]
+    elif label is not None:
+        arrays["y"] = there(block.label).copy()
+        middle = (untyped(label).low + untyped(label).high) / 2
+        arrays["y"][record] = untyped(label).low if arrays["y"][record] > middle else untyped(label).high
     return Table.from_arrays(table.party, arrays, Schema("row", table.schema.columns, label))
 
 
 def test_a_peer_that_sends_the_largest_integers_moves_weights_no_further_than_the_clip() -> None:
     made = {table.party: table for table in tables(6)}
-    plan = request(epochs=1, penalty=Penalty()).plan(
-        Group.of(tuple(made), active="clinic"), tuple(table.public() for table in made.values()), 6
-    )
+    plan = planned_on(request(epochs=1, penalty=Penalty()), made.values())
     huge = np.full(6, np.iinfo(np.int64).max)
     _, state = against("bank", made["bank"], {"clinic": made["clinic"]}, plan, lambda *_: huge)
     moved = np.linalg.norm(state.weights)
@@ -248,24 +238,19 @@ def test_a_peer_that_sends_the_largest_integers_moves_weights_no_further_than_th
 )
 def test_a_message_of_another_shape_or_type_is_refused_by_name(wrong: Any) -> None:
     made = {table.party: table for table in tables(6)}
-    plan = request(epochs=1).plan(
-        Group.of(tuple(made), active="clinic"), tuple(table.public() for table in made.values()), 6
-    )
+    plan = planned_on(request(epochs=1), made.values())
     with pytest.raises(
         RemoteProtocolError, match=r"bank at step 'residuals 0', from clinic: expected an array"
     ):
         against("bank", made["bank"], {"clinic": made["clinic"]}, plan, lambda *_: wrong)
 
 
-def test_papers_mode_without_clipping_stops_when_weights_or_messages_are_no_longer_finite() -> None:
+def test_descents_that_are_no_longer_finite_are_stopped_with_what_to_do() -> None:
     requested = request("poisson", calibration="paper", epsilon=0.001, radius=1.0, learning_rate=0.1)
     with pytest.raises(
         LocalProtocolError, match=r"clinic: its (messages|weights) are no longer finite.*sound"
     ):
         federation(tables(50, loss="poisson")).run(intermediate_session, requested)
-
-
-def test_a_descent_without_noise_that_runs_away_is_stopped_too() -> None:
     requested = request("poisson", calibration="none", epochs=400, learning_rate=1e5, radius=1e9)
     with pytest.raises(LocalProtocolError, match=r"no longer finite\. Choose a smaller learning_rate"):
         federation(tables(50, loss="poisson")).run(intermediate_session, requested)
@@ -273,9 +258,7 @@ def test_a_descent_without_noise_that_runs_away_is_stopped_too() -> None:
 
 def test_a_peer_that_sends_what_is_not_finite_is_named() -> None:
     made = {table.party: table for table in tables(6)}
-    plan = request(epochs=1, calibration="none").plan(
-        Group.of(tuple(made), active="clinic"), tuple(table.public() for table in made.values()), 6
-    )
+    plan = planned_on(request(epochs=1, calibration="none"), made.values())
     with pytest.raises(RemoteProtocolError, match="from clinic: it sent values that are not finite"):
         against("bank", made["bank"], {"clinic": made["clinic"]}, plan, lambda *_: np.full(6, np.nan))
 
@@ -299,11 +282,7 @@ def test_noisy_columns_are_the_rows_with_noise_and_reach_the_active_party_only()
 
 def test_rows_are_within_their_cap_in_exact_arithmetic_and_most_of_the_norm_is_used() -> None:
     (_, bank) = tables(300, widths=(1, 5))
-    plan = request().plan(
-        Group.of(("clinic", "bank"), active="clinic"),
-        tuple(t.public() for t in tables(4, widths=(1, 5))),
-        300,
-    )
+    plan = planned_on(request(), tables(4, widths=(1, 5)), 300)
     rows = plan.clipped.integers("bank", next(bank.blocks()))
     squares = (rows.astype(object) ** 2).sum(axis=1)
     assert max(squares) <= plan.clipped.norm_squared("bank")
@@ -321,3 +300,235 @@ def test_two_owners_need_no_server() -> None:
     outcome = run_here(intermediate_session, group, desks, request(epochs=2))
     assert {part.weights.shape for part in outcome.results.values()} == {(3,)}
     assert all(untyped(desk.ledger).totals() for desk in desks.values())
+
+
+# Plans of noisy messages: what they refuse, whom they protect, what they charge.
+
+
+def plan_of(
+    rows: int = 200, *, loss: str = "logistic", widths: tuple[int, ...] = (2, 3), **changes: Any
+) -> IntermediatePlan:
+    made = tables(4, loss=loss, widths=widths)
+    plan: IntermediatePlan = planned_on(request(loss, **changes), made, rows)
+    return plan
+
+
+@pytest.mark.parametrize("loss", LABELS)
+def test_every_partys_part_of_a_record_costs_the_others_at_most_epsilon(loss: str) -> None:
+    plan = plan_of(loss=loss, epsilon=0.7, batch=50)
+    assert [guarantee.observer.name for guarantee in plan.guarantees] == ["party:clinic", "party:bank"]
+    assert all(0.69 < guarantee.epsilon <= 0.7 for guarantee in plan.guarantees)
+    assert all(guarantee.unit == OthersPart() for guarantee in plan.guarantees)
+
+
+def test_with_three_owners_each_charges_what_the_others_together_learn() -> None:
+    plan = plan_of(widths=(2, 3, 1), epsilon=1.0)
+    together = [guarantee for guarantee in plan.guarantees if guarantee.observer.name.startswith("coalition")]
+    assert {guarantee.unit.name for guarantee in together} == {
+        PartOf(owner).name for owner in plan.group.owners
+    }
+    assert all(guarantee.epsilon <= 1.0 for guarantee in together)
+    alone = plan.views[0]
+    assert isinstance(alone.event, Composed)
+    assert len(alone.event.events) == 2
+    assert plan.guarantees[0].epsilon > 1.0  # it may compare the parts of two parties at once
+    plan = plan_of(widths=(2, 3, 1))
+    assert plan.release("server", run="r", reproducible=False).lines == ()
+    lines = plan.release("bank", run="r", reproducible=False).lines
+    assert {(line.observer, line.unit) for line in lines} == {
+        ("party:clinic", "others-part"),
+        ("party:shop", "others-part"),
+        ("coalition:clinic+shop", "own-part:bank"),
+    }
+    (own,) = [line for line in lines if line.unit == "own-part:bank"]
+    assert own.event == plan.event("bank")
+
+
+def test_every_passive_party_has_noise_for_its_share_and_needs_a_column() -> None:
+    plan = plan_of(widths=(1, 1, 6))
+    assert plan.cap("shop") > plan.cap("bank")
+    assert plan.sigma("shop") > plan.sigma("bank")
+    caps = [plan.cap(owner) for owner in plan.group.owners]
+    assert math.fsum(cap**2 for cap in caps) <= 1 + 1e-9
+    made = tables(4)
+    label_only = PublicSchema("clinic", (), untyped(LABELS["logistic"]))
+    group = Group.of(("clinic", "bank"), active="clinic")
+    assert request().plan(group, (label_only, made[1].public()), 50).cap("clinic") > 0
+    with pytest.raises(SchemaError, match="A party without the label needs at least one column"):
+        PublicSchema("bank", (), None)
+
+
+@given(
+    st.sampled_from(sorted(LABELS)),
+    st.integers(2, 60),
+    st.integers(1, 60),
+    st.integers(1, 4),
+    st.floats(0.05, 5),
+)
+@settings(deadline=None, max_examples=25)
+def test_a_plan_costs_what_its_events_cost_and_more_epsilon_never_needs_more_noise(
+    loss: str, rows: int, batch: int, epochs: int, epsilon: float
+) -> None:
+    settings: dict[str, Any] = {"loss": loss, "batch": min(batch, rows), "epochs": epochs}
+    plan = plan_of(rows, epsilon=epsilon, **settings)
+    looser = plan_of(rows, epsilon=2 * epsilon, **settings)
+    for owner in plan.group.owners:
+        assert account(plan.event(owner), plan.delta).epsilon <= epsilon
+    # A passive step may become shorter as residuals become clearer, never the noise larger.
+    assert looser.sigma(plan.active) <= plan.sigma(plan.active)
+
+
+def test_a_record_is_used_once_an_epoch_and_steps_make_up_for_clipping_but_not_at_any_price() -> None:
+    plan = plan_of(10, batch=4, epochs=3)
+    slices = [rows for _, rows in plan.batches()]
+    assert [(rows.start, rows.stop) for rows in slices[:3]] == [(0, 4), (4, 8), (8, 10)]
+    assert slices[:3] * 3 == slices
+    assert plan.schedule == Schedule(10, 4, 3)
+    few, many = plan_of(50, epochs=5), plan_of(50_000, epochs=5)
+    assert few.rate("bank") == few.rate("clinic") == few.learning_rate
+    assert many.rate("bank") > many.rate("clinic")
+    own_entries = (2 * many.radius * many.cap("bank")) ** 2 * many.options.epochs
+    assert many.sensitivity("bank").total ** 2 < 1.12 * own_entries
+
+
+@pytest.mark.parametrize("loss", LABELS)
+def test_a_step_that_could_spread_weights_apart_is_refused_with_the_largest_allowed(loss: str) -> None:
+    with pytest.raises(PlanError, match=r"learning_rate = 1e\+06 .* The largest allowed here is") as refused:
+        plan_of(loss=loss, learning_rate=1e6)
+    largest = float(str(refused.value).rstrip(".").rsplit(" ", 1)[1])
+    assert plan_of(loss=loss, learning_rate=largest).learning_rate == largest
+    with pytest.raises(PlanError):
+        plan_of(loss=loss, learning_rate=largest * 1.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch": 201}, "batch = 201 for 200 rows"),
+        ({"batch": 0}, "batch = 0 for 200 rows"),
+        ({"epochs": 0}, "epochs = 0"),
+        ({"radius": -1.0}, "radius = -1"),
+        ({"stretch": math.inf}, "stretch = inf"),
+        ({"clip": 0.0}, "clip = 0"),
+        ({"epsilon": 0.0}, "epsilon = 0"),
+        ({"batch": 1, "epochs": MOST_STEPS}, "steps; 100000 is the most"),
+        ({"loss": "poisson", "radius": 1e4}, "radius = 10000 lets scores grow so far"),
+        ({"loss": "gamma", "calibration": "paper"}, "HDP-VFL has no noise for Gamma"),
+        ({"penalty": "?"}, "penalties are finite"),
+        ({"epsilon": 0.01, "radius": 1e9}, r"outside 1e-9 to 2\^88"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        if changes.get("penalty") == "?":
+            changes = {"penalty": Penalty(l1=-1.0)}
+        plan_of(**changes)
+
+
+@pytest.mark.parametrize(
+    ("loss", "label", "message"),
+    [
+        ("logistic", ClassLabel("y", ("a", "b", "c")), "two classes; 'y' has 3 classes"),
+        ("svm", ClassLabel("y", ("a", "b", "c")), "two classes; 'y' has 3 classes"),
+        ("poisson", RealLabel("y", low=-1, high=1), "from 0 up; 'y' is declared from -1"),
+        ("gamma", CountLabel("y", low=0, high=9), "above 0; 'y' is declared from 0 to 9"),
+        ("least_squares", ClassLabel("y", ("a", "b")), "kind 'classes'"),
+        ("logistic", RealLabel("y", low=-1, high=1), "kind 'real'"),
+    ],
+)
+def test_a_label_that_does_not_fit_its_loss_is_refused(loss: str, label: ClassLabel, message: str) -> None:
+    made = tables(4)
+    schemas = (PublicSchema("clinic", made[0].public().columns, label), made[1].public())
+    with pytest.raises(PlanError, match=message):
+        request(loss).plan(Group.of(("clinic", "bank"), active="clinic"), schemas, 100)
+
+
+@pytest.mark.parametrize(("loss", "kind"), [("logistic", "real"), ("poisson", "classes")])
+def test_a_loss_says_itself_which_labels_it_takes(loss: str, kind: str) -> None:
+    label = RealLabel("y", low=0, high=1) if kind == "real" else ClassLabel("y", ("a", "b"))
+    with pytest.raises(PlanError, match="needs a label"):
+        LOSSES[loss].check(label)
+
+
+def test_paper_mode_has_the_papers_noise_its_figures_and_no_guarantee() -> None:
+    plan = plan_of(
+        30_000,
+        calibration="paper",
+        batch=3200,
+        radius=1.0,
+        learning_rate=0.1,
+        delta=0.01,
+        accepted_delta=0.01,
+    )
+    assert plan.guarantees == ()
+    assert plan.release("bank", run="r", reproducible=False).lines == ()
+    claimed = hdp_vfl.passive_sensitivity(
+        batch=3200, epochs=10, steps=100, radius=1, step_size=0.1, lipschitz=1
+    )
+    assert plan.figures[0] == claimed
+    sigma = hdp_vfl.classical_sigma(1.0, 0.01, sensitivity=claimed.value).value
+    assert plan.sigma("bank") == pytest.approx(sigma)
+    assert plan.sigma("bank") == pytest.approx(19.69, abs=0.005)
+    assert plan.clip is None
+
+
+@pytest.mark.parametrize("calibration", ["paper", "none"])
+def test_what_protects_nobody_runs_only_where_every_owner_declared_its_data_public(calibration: str) -> None:
+    with pytest.raises(PlanError, match="bank did not"):
+        plan_of(calibration=calibration, public=("clinic",))
+
+
+def test_every_field_of_a_plan_is_in_its_hash() -> None:
+    plan = plan_of()
+    others = [
+        replace(plan, spec=plan.spec.with_options(seed=1)),
+        replace(plan, clip=2.0),
+        replace(plan, spec=plan.spec.with_options(stretch=2.0)),
+        replace(plan, spec=plan.spec.with_options(penalty="l1", strength=0.1)),
+        replace(plan, variances=tuple(2 * variance for variance in plan.variances)),
+        replace(plan, batch=7),
+    ]
+    assert len({plan.hash, *(other.hash for other in others)}) == 7
+
+
+def test_noisy_columns_cost_the_same_however_often_they_are_used() -> None:
+    made = tables(4, widths=(2, 3, 1))
+    plan = planned_on(spec_of(OneShotOptions, "classification", 1.0), made, 100)
+    assert {guarantee.observer.name for guarantee in plan.guarantees} == {
+        "party:clinic",
+        "coalition:clinic+shop",
+        "coalition:bank+clinic",
+    }
+    assert plan.release("clinic", run="r", reproducible=False).lines == ()
+    assert {line.unit for line in plan.release("bank", run="r", reproducible=False).lines} == {
+        "others-part",
+        "own-part:bank",
+    }
+    # μ = 2c/s, as the Gaussian would have it, and a little more for the Rényi route.
+    assert plan.sigma("bank") == pytest.approx(2 * plan.clipped.cap("bank") * 3.73, rel=0.1)
+    with pytest.raises(ValidationError, match="stretch"):
+        OneShotOptions(stretch=-1.0)
+
+
+def rounding_of_doubles(plan: IntermediatePlan, owner: str) -> Fraction:
+    """What two runs can lose of one entry, exactly, as docs/proofs/message-sensitivity.md adds it up."""
+    unit, active = Fraction(1, 1 << 53), owner == plan.active
+    cap, radius, rate = (Fraction(value) for value in (plan.cap(owner), plan.radius, plan.rate(owner)))
+    residual = Fraction(plan.bounds.size)
+    pull = residual if active or plan.clip is None else Fraction(plan.clip)
+    operations = plan.clipped.encoders[owner].width + 1 + 16
+    weights = plan.rows * plan.options.epochs * rate * pull * cap
+    weights += plan.schedule.steps * operations * (radius + rate * pull * cap)
+    scores = cap * weights + operations * (radius * (cap + Fraction(plan.passive_cap)) + residual + 1)
+    made: Fraction = 2 * max(Fraction(1), Fraction(plan.bounds.slope)) * unit * scores
+    return made
+
+
+@pytest.mark.parametrize("loss", LABELS)
+@pytest.mark.parametrize("changes", [{}, {"epochs": 1, "rows": 10}, {"radius": 0.01}], ids=str)
+def test_all_that_doubles_can_lose_is_charged_beside_the_grid(loss: str, changes: dict[str, Any]) -> None:
+    plan = plan_of(loss=loss, **changes)
+    for owner in plan.group.owners:
+        charged = Fraction(plan.charged_grid(owner)) - GRID
+        lost = rounding_of_doubles(plan, owner)
+        assert lost * (1 - Fraction(1, 10**6)) <= charged <= lost * (1 + Fraction(1, 10**6))

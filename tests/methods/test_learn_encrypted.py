@@ -47,8 +47,15 @@ def raw_rows(tables: Iterable[Table]) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def test_the_method_is_in_the_table() -> None:
+def test_the_method_is_in_the_table_and_each_defence_says_what_it_is() -> None:
     assert METHODS["encrypted"] is METHOD and METHOD.tasks == ("classification",)
+    sound = METHOD.train(federation(public=False), requested(defence="sound"))
+    assert [item.epsilon <= 1.0 for item in sound.privacy] == [True, True] and untyped(sound).figures == ()
+    none = METHOD.train(federation(), requested(defence="none"))
+    assert tuple(none.privacy) == () and "no ε" in untyped(none).notes[0]
+    paper = METHOD.train(federation(), requested(epsilon=0.5, defence="paper", learning_rate=0.5))
+    assert tuple(paper.privacy) == () and LABEL in untyped(paper).notes[0]
+    assert len(untyped(paper).figures) == 2 and all(LABEL in str(figure) for figure in untyped(paper).figures)
 
 
 def test_scores_of_the_model_are_those_of_the_parties_together() -> None:
@@ -78,16 +85,6 @@ def test_without_a_defence_it_learns_as_well_as_least_squares() -> None:
     fitted, *_ = np.linalg.lstsq(features, 2 * there(labels), rcond=None)
     # The Taylor coefficient is the gradient of ‖Xθ − 2y‖²/8.
     assert np.allclose(untyped(learnt).coefficients[0], fitted, rtol=0.05, atol=0.05)
-
-
-def test_each_defence_says_what_it_is() -> None:
-    sound = METHOD.train(federation(public=False), requested(defence="sound"))
-    assert [item.epsilon <= 1.0 for item in sound.privacy] == [True, True] and untyped(sound).figures == ()
-    none = METHOD.train(federation(), requested(defence="none"))
-    assert tuple(none.privacy) == () and "no ε" in untyped(none).notes[0]
-    paper = METHOD.train(federation(), requested(epsilon=0.5, defence="paper", learning_rate=0.5))
-    assert tuple(paper.privacy) == () and LABEL in untyped(paper).notes[0]
-    assert len(untyped(paper).figures) == 2 and all(LABEL in str(figure) for figure in untyped(paper).figures)
 
 
 def test_between_machines_every_owner_keeps_its_own_weights() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from margin_runs import Silence
 from numpy.typing import NDArray
-from training_specs import requested
+from training_specs import planned_on, requested
 from typed import untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
@@ -20,8 +21,7 @@ from colonnade.privacy.guarantee import account
 from colonnade.protocols import session
 from colonnade.protocols.assumptions import UNCHECKED
 from colonnade.protocols.plans import Task
-from colonnade.randomness import SeededRandomness
-from colonnade.runtime.party import Group, Party
+from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 LABELS = {
@@ -57,13 +57,6 @@ def tables_of(
 
 def federation(tables: list[Table]) -> Federation:
     return Federation(tables, budget=(5000.0, 1e-5), noise_seed=4)
-
-
-class Silence:
-    support = 0
-
-    def draw(self, shape: tuple[int, int], randomness: SeededRandomness) -> NDArray[np.int64]:
-        return np.zeros(shape, dtype=np.int64)
 
 
 def run_without_noise(
@@ -134,16 +127,13 @@ def test_a_large_enough_epsilon_lets_something_through() -> None:
     )
 
 
-def test_at_epsilon_one_a_release_captures_what_perturbed_rows_do_not() -> None:
+def test_noise_alone_shows_no_direction_and_perturbed_rows_less_than_a_release() -> None:
     tables, people, _ = tables_of(3000, "pca")
     shared = PCA(1, epsilon=1.0, method="spca").fit(federation(tables)).captured_variance(people)
     with pytest.warns(UserWarning, match="directions stand out of the noise"):
         alone = PCA(1, epsilon=1.0, method="local").fit(federation(tables)).captured_variance(people)
     assert shared > 0.45 > alone + 0.05
-
-
-def test_noise_alone_shows_no_direction_even_with_few_rows() -> None:
-    """Thirty rows of four columns at ε = 1: the spectrum of noise is wide, and none of it is believed."""
+    # Thirty rows of four columns at ε = 1: the spectrum of noise is wide, and none of it is believed.
     tables, _, _ = tables_of(30, "pca")
     with pytest.warns(UserWarning, match="0 of 4 directions"):
         assert PCA(epsilon=1.0, method="local").fit(federation(tables)).learnable_rank_ == 0
@@ -179,19 +169,14 @@ def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch: pytest.Monk
         federation(tables).run(local_session, requested(LocalOptions, "pca", 1.0, delta=1e-5))
 
 
-def test_a_missing_label_is_refused_before_anything_is_charged() -> None:
+def test_a_missing_label_is_refused_and_so_little_privacy_needs_no_computing_parties() -> None:
     tables, _, _ = tables_of(50, "pca")
     source = federation(tables)
     with pytest.raises(PlanError, match="needs a label"):
         LogisticRegression(method="local").fit(source)
     assert source.runs == []
-
-
-def test_so_little_privacy_needs_no_computing_parties() -> None:
     tables, _, _ = tables_of(50, "pca")
-    group = Group.of(("bank", "shop"), computing_parties=("server", "bank", "shop"))
-    plan = requested(LocalOptions, task="pca", epsilon=1.0, delta=1e-5).plan(
-        group, tuple(t.public() for t in tables), 50
-    )
+    roles: dict[str, Any] = {"active": None, "computing_parties": ("server", "bank", "shop")}
+    plan = planned_on(requested(LocalOptions, task="pca", epsilon=1.0, delta=1e-5), tables, **roles)
     release = plan.release("bank", run="r", reproducible=False)
     assert release.share_holders == () and release.shown_to == ("server",)

@@ -1,22 +1,38 @@
 """Noisy margin descent against its ideal twin, its refusals, and the attacks on versions that are wrong."""
 
 import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from gradient_tables import NAMES
-from hypothesis import given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_of
+from margin_runs import margin_plan, run_margin, silenced, tables_of, watched_rows
+from training_specs import planned_on, requested
 from typed import untyped
 
 from colonnade.crypto.sharing import Shamir, reshare, total
-from colonnade.errors import BudgetExceeded, LocalProtocolError, NotMasked, RemoteProtocolError
+from colonnade.errors import (
+    DeltaTooLarge,
+    GroupMismatch,
+    LabelMismatch,
+    LocalProtocolError,
+    NotMasked,
+    PlanError,
+    RemoteProtocolError,
+    TooMuchMemory,
+)
 from colonnade.methods.margin import protocol
+from colonnade.methods.margin.plan import MarginOptions, MarginSchedule
 from colonnade.methods.margin.protocol import MarginDescent, OwnRows, descended, ideal_slopes, summed_slopes
+from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.numbers.field import FIELD63, FieldArray
-from colonnade.protocols import sharing
+from colonnade.privacy.guarantee import account
+from colonnade.protocols import plans, sharing
 from colonnade.protocols.messages import tell
 from colonnade.protocols.sharing import Shared, open_to
 from colonnade.protocols.verified_products import complex_products
@@ -26,36 +42,27 @@ from colonnade.runtime.wire import Message
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The integers that every owner made of its rows."""
-    found, honest = {}, untyped(OwnRows.read).__func__
-
-    def watched(cls: Any, owner: str, *how: Any) -> Any:
-        found[owner] = honest(cls, owner, *how)
-        return found[owner]
-
-    monkeypatch.setattr(OwnRows, "read", classmethod(watched))
-    return found
+def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
+    return watched_rows(monkeypatch)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(2, 5), st.integers(0, 4), st.integers(0, 99), st.sampled_from([7, 10**6]))
-def test_without_noise_everything_opened_is_the_ideal(count: int, active: Any, seed: int, block: Any) -> None:
+@example(2, 0, 0, 10**6)
+def test_without_noise_everything_opened_is_the_ideal(
+    read: Any, count: int, active: Any, seed: int, block: Any
+) -> None:
     parties = NAMES[:count]
     holder = parties[active % count]
     tables = tables_of(parties, 30, active=holder, seed=seed)
-    plan = silenced(margin_plan(tables, Group.of(parties, active=holder), steps=2))
+    read.clear()
+    # Computing parties that own nothing can keep the shares as well.
+    roles = {} if seed else {"computing_parties": ("one", "two", "three")}
+    plan = silenced(margin_plan(tables, Group.of(parties, active=holder, **untyped(roles)), steps=2))
     with pytest.MonkeyPatch.context() as patch:
-        rows: dict[Any, Any] = {}
-        honest = untyped(OwnRows.read).__func__
-        patch.setattr(
-            OwnRows,
-            "read",
-            classmethod(lambda cls, name, *how: rows.setdefault(name, honest(cls, name, *how))),
-        )
         patch.setattr(type(plan), "block", property(lambda self: min(self.rows, block)))
         outcome = run_margin(plan, tables)
-    ideal, seen = descended(plan, rows, SeededRandomness("none")), outcome.results["server"]
+    ideal, seen = descended(plan, read, SeededRandomness("none")), outcome.results["server"]
     assert seen.moments.tolist() == ideal.moments.tolist()
     assert [one.tolist() for one in seen.opened] == [one.tolist() for one in ideal.opened]
     assert np.array_equal(seen.model, ideal.model) and np.abs(seen.model).sum() > 0
@@ -86,15 +93,6 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(read: Any) -> None:
         assert np.abs(whole - ideal).max() > 0
 
 
-def test_keepers_that_own_nothing_can_keep_the_shares(read: Any) -> None:
-    tables = tables_of(("bank", "insurer"), 40)
-    group = Group.of(("bank", "insurer"), active="bank", computing_parties=("one", "two", "three"))
-    plan = silenced(margin_plan(tables, group))
-    seen = run_margin(plan, tables).results["server"]
-    ideal = descended(plan, read, SeededRandomness("none"))
-    assert [one.tolist() for one in seen.opened] == [one.tolist() for one in ideal.opened]
-
-
 def test_a_step_takes_two_hundred_and_sixteen_bytes_a_row_between_two_owners() -> None:
     tables = tables_of(("bank", "insurer"), 3000)
     found = []
@@ -102,9 +100,6 @@ def test_a_step_takes_two_hundred_and_sixteen_bytes_a_row_between_two_owners() -
         outcome = run_margin(margin_plan(tables, steps=steps), tables)
         found.append(sum(outcome.bytes_by_step[step] for step in ("waves", "slopes")))
     assert 216 <= (found[1] - found[0]) / (2 * 3000) <= 217
-
-
-# --- refusals
 
 
 @pytest.mark.parametrize(
@@ -166,23 +161,6 @@ def test_members_with_another_plan_deal_nothing(monkeypatch: pytest.MonkeyPatch)
     assert len(heard) == 2 * plan.schedule.steps
 
 
-def test_a_refused_run_leaves_no_row_on_the_wire() -> None:
-    tables = tables_of(("bank", "insurer"), 30)
-    plan = margin_plan(tables)
-    ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
-    with pytest.raises(BudgetExceeded, match="bank"):
-        run_margin(plan, tables, ledgers=ledgers)
-    assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
-
-
-def test_everything_is_one_charge() -> None:
-    tables = tables_of(("bank", "insurer"), 30)
-    plan = margin_plan(tables)
-    ledgers = ledgers_for(plan.group)
-    run_margin(plan, tables, ledgers=ledgers)
-    assert [entry.kind for entry in ledgers["bank"].entries()].count("charge") == 1
-
-
 def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames() -> None:
     shapes = []
     for seed in (1, 2):
@@ -195,38 +173,34 @@ def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames() -> None:
 # --- wrong versions, attacked
 
 
-def test_noise_of_degree_t_cannot_be_added_to_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("raised", "error", "words"),
+    [
+        (False, LocalProtocolError, "cannot add shares of degree"),
+        (True, NotMasked, "degree-2 masks"),
+    ],
+)
+def test_noise_of_degree_t_can_neither_be_added_to_a_gradient_nor_be_raised_and_opened(
+    monkeypatch: pytest.MonkeyPatch, raised: bool, error: type[Exception], words: str
+) -> None:
     tables = tables_of(("bank", "insurer"), 20)
-    plan = margin_plan(tables)
     share = sharing.share
 
     async def lazy(party: Party, mine: Any, shapes: Any, *, scheme: Any, degree: Any, step: str) -> Any:
-        degree = scheme.threshold if step == "noise 0" else degree
-        return await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
-
-    monkeypatch.setattr(sharing, "share", lazy)
-    with pytest.raises(LocalProtocolError, match="cannot add shares of degree"):
-        run_margin(plan, tables)
-
-
-def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = tables_of(("bank", "insurer"), 20)
-    plan = margin_plan(tables)
-    share = sharing.share
-
-    async def raised(party: Party, mine: Any, shapes: Any, *, scheme: Any, degree: Any, step: str) -> Any:
         if step != "noise 0":
             return await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
         dealt = await share(party, mine, shapes, scheme=scheme, degree=scheme.threshold, step=step)
-        computing_party = party.group.computing_parties.index(party.name)
+        at = party.group.computing_parties.index(party.name)
         return {
-            owner: Shared(scheme.constant(one.share, computing_party, scheme.threshold), one.shape, degree)
+            owner: Shared(scheme.constant(one.share, at, scheme.threshold), one.shape, degree)
+            if raised
+            else one
             for owner, one in dealt.items()
         }
 
-    monkeypatch.setattr(sharing, "share", raised)
-    with pytest.raises(NotMasked, match="degree-2 masks"):
-        run_margin(plan, tables)
+    monkeypatch.setattr(sharing, "share", lazy)
+    with pytest.raises(error, match=words):
+        run_margin(margin_plan(tables), tables)
 
 
 ROW, SLOPE, EXTENT, MOST = np.array([[17, -5, 30]]), 1_234_567, 32, 1 << 22
@@ -306,13 +280,10 @@ def unmasked(computing_parties: Any, degree: Any) -> Any:
     )
 
 
-def test_noise_dealt_at_degree_t_lets_the_server_read_a_row_and_its_slope() -> None:
+def test_replayed_noise_or_noise_of_degree_t_lets_the_server_read_a_row_and_its_slope() -> None:
     assert unmasked(ComputingParties(1), 1) == (ROW[0].tolist(), SLOPE)
     assert unmasked(ComputingParties(1), 2) is None, "noise of degree 2t is a mask"
-
-
-def test_replayed_noise_with_fresh_sharings_lets_the_server_read_a_row_and_its_slope() -> None:
-    """Two openings with the same shares of noise: their difference has none."""
+    # Two openings with the same shares of noise: their difference has none.
     first, second = ComputingParties(1), ComputingParties(2)
     noise, _ = noise_of(first, 2, 3)
     seen = middle(first.opened(noise)) - middle(second.opened(noise))
@@ -359,3 +330,95 @@ def test_products_of_waves_turn_by_sums_of_angles() -> None:
             [found[:, at : at + 3] + 1j * found[:, at + 3 : at + 6] for at in (0, 6)], axis=1
         )
         assert np.array_equal(joined, whole)
+
+
+# Plans of noisy margin descent: what they charge whom, which grids they take, and what they refuse.
+
+
+PAIR = ("bank", "insurer")
+
+
+def costs(plan: Any) -> Any:
+    return {one.observer.name: one.epsilon for one in plan.guarantees}
+
+
+def test_costs_are_ordered_by_what_an_observer_knows_and_noise_by_steps_and_epsilon() -> None:
+    found = costs(margin_plan(tables_of(PAIR, 500), steps=20))
+    assert 0.99 < found["server"] == found["reader"] <= 1.0
+    assert found["server"] < found["party:bank"] < found["party:insurer"] < 2.2 * found["server"]
+    plan = margin_plan(tables_of(PAIR, 500))
+    zeroed, replaced = (account(event, 1e-5).epsilon for event in (plan.zeroed(1), plan.replaced))
+    assert zeroed < replaced < 2.3 * zeroed
+    found = costs(margin_plan(tables_of(NAMES[:4], 500)))
+    assert found["any 2 owners"] > found["party:insurer"]
+    few, many = (margin_plan(tables_of(PAIR, 500), steps=steps) for steps in (5, 20))
+    loud, quiet = (margin_plan(tables_of(PAIR, 500), epsilon=epsilon) for epsilon in (0.5, 2.0))
+    assert many.deviation == pytest.approx(2 * few.deviation, rel=0.02)
+    assert loud.deviation > 3 * quiet.deviation
+
+
+@pytest.mark.parametrize("share", [Fraction(1, 100), Fraction(1, 2)])
+def test_the_share_of_the_moments_is_theirs(share: Any) -> None:
+    plan = margin_plan(tables_of(PAIR, 500), share=share, steps=10)
+    of_moments = plan.row.norm_squared**2 / plan.moments_variance
+    of_gradients = plan.schedule.steps * plan.gradient_zeroed.l2**2 / plan.variance
+    assert float(of_moments / (of_moments + of_gradients)) == pytest.approx(float(share), rel=1e-6)
+
+
+@pytest.mark.parametrize("owners", [2, 3, 4, 5])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
+def test_grids_are_as_fine_as_noise_can_be_drawn(owners: Any, epsilon: float) -> None:
+    plan = margin_plan(tables_of(NAMES[:owners], 500), epsilon=epsilon, steps=20)
+    assert plan.variance <= LARGEST_VARIANCE and plan.moments_variance <= LARGEST_VARIANCE
+    lost = plan.slopes.most / plan.scale - 0.5
+    assert lost < {2: 0.005, 3: 0.02, 4: 0.06, 5: 0.15}[owners] * max(1, 0.3 / epsilon)
+    assert plan.hash == replace(plan).hash
+
+
+def test_plans_that_differ_in_any_choice_differ_in_their_hash_and_schedules_say_what_they_are() -> None:
+    tables = tables_of(PAIR, 100)
+    plans = [
+        margin_plan(tables),
+        margin_plan(tables, steps=4),
+        margin_plan(tables, harmonics=5),
+        margin_plan(tables, share=Fraction(1, 5)),
+        margin_plan(tables, gamma=512),
+    ]
+    assert len({plan.hash for plan in plans}) == len(plans)
+    assert MarginSchedule().to_data()["coefficients"][0] == 164082
+    assert math.isclose(float(MarginSchedule().moments_share), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("choice", "part"),
+    [
+        ({"steps": 0}, "steps = 0: there are 1 to 1000"),
+        ({"steps": 1001}, "steps = 1001"),
+        ({"harmonics": 2}, "harmonics = 2"),
+        ({"harmonics": 9}, "fitted with 3 to 8"),
+        ({"share": Fraction(0)}, "moments_share = 0"),
+        ({"share": Fraction(1)}, "between 0 and 1"),
+        ({"gamma": 2}, "gamma = 2 is outside"),
+        ({"gamma": 1 << 28}, "leaves no grid for the curve"),
+        ({"epsilon": 0.0}, "epsilon = 0"),
+    ],
+)
+def test_choices_that_no_plan_has_are_named(choice: Any, part: Any) -> None:
+    with pytest.raises(PlanError, match=part):
+        margin_plan(tables_of(PAIR, 100), **choice)
+
+
+def test_groups_deltas_labels_and_memory_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = tuple(f"party{number}" for number in range(15))
+    with pytest.raises(PlanError, match=r"15 owners multiply 15 rounded factors.*'moments'"):
+        margin_plan(tables_of(names, 50))
+    tables = tables_of(PAIR, 50)
+    with pytest.raises(GroupMismatch, match="no computing parties"):
+        margin_plan(tables, Group.pair("bank", "insurer", active="bank"))
+    with pytest.raises(LabelMismatch):
+        margin_plan(tables, Group.of(PAIR, active="insurer"))
+    with pytest.raises(DeltaTooLarge):
+        planned_on(requested(MarginOptions, epsilon=1.0, delta=0.1), tables)
+    monkeypatch.setattr(plans, "physical_memory", lambda: 1 << 18)
+    with pytest.raises(TooMuchMemory, match="5000 rows of"):
+        margin_plan(tables_of(PAIR, 5000))

@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradient_tables import ledgers_for, tables_of
+from gradient_tables import people, tables_of
 from numpy.typing import NDArray
+from plan_runs import ledgers_for
 from training_specs import requested as spec_of
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import BudgetExceeded, ColonnadeError, LocalProtocolError
+from colonnade.errors import ColonnadeError, LocalProtocolError, PlanError
 from colonnade.federation.job import Job
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.protocol import log_odds_slope, margin_session
+from colonnade.methods.slr.method import as_log_odds
+from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.table import METHODS, train_with
 from colonnade.planning.forecast import TRIALS, default_for, settle
 from colonnade.protocols.plans import TrainingSpec
@@ -36,29 +39,24 @@ def federation(parties: tuple[str, ...] = PAIR, rows: int = ROWS, **more: Any) -
     return Federation(tables, **{"budget": (200.0, 1e-5), "public": True, "noise_seed": 5, **more})
 
 
-def people(source: Federation) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
-    """Everybody's raw columns and labels in one place, as only a test may have them."""
-    rows: dict[Any, Any] = {}
-    labels = None
-    for table in source.tables.values():
-        for block in table.blocks(ROWS):
-            rows |= dict(block.columns)
-            labels = block.label if block.label is not None else labels
-    kinds = {name: np.array(list("abc"))[codes] for name, codes in rows.items() if name.endswith("_kind")}
-    return rows | kinds, np.array(["no", "yes"])[labels]
-
-
 @pytest.fixture(scope="module")
 def fitted() -> tuple[Federation, LogisticRegression]:
     source = federation()
     return source, LogisticRegression(epsilon=2.0, method="margin").fit(source)
 
 
-def test_it_learns_as_well_as_one_place_without_noise(fitted: tuple[Federation, LogisticRegression]) -> None:
+def test_it_learns_as_well_as_one_place_without_noise_and_as_its_twin(
+    fitted: tuple[Federation, LogisticRegression],
+) -> None:
     source, model = fitted
     rows, labels = people(source)
     exact = LogisticRegression(method="non-private").fit(federation())
     assert model.score(rows, labels) > exact.score(rows, labels) - 0.02 > 0.8
+    plan = source.runs[-1].plan
+    learnt = margin_twin(plan, source.tables, SeededRandomness("twin"))
+    assert LogisticRegression().fit(learnt).score(rows, labels) == pytest.approx(
+        model.score(rows, labels), abs=0.02
+    )
 
 
 def test_its_privacy_and_run_are_there_to_read(fitted: tuple[Federation, LogisticRegression]) -> None:
@@ -132,28 +130,6 @@ def test_five_parties_train_with_two_colluders_allowed_for() -> None:
     assert model.coef_.shape == (1, 5 * 6)
 
 
-def test_the_twin_learns_what_the_protocol_learns(fitted: tuple[Federation, LogisticRegression]) -> None:
-    source, model = fitted
-    plan = source.runs[-1].plan
-    learnt = margin_twin(plan, source.tables, SeededRandomness("twin"))
-    rows, labels = people(source)
-    assert LogisticRegression().fit(learnt).score(rows, labels) == pytest.approx(
-        model.score(rows, labels), abs=0.02
-    )
-
-
-def test_notes_say_how_it_was_trained() -> None:
-    learnt = train_with(
-        federation(rows=300),
-        "margin",
-        TrainingSpec("classification", 2.0, delta=1e-5, options=MarginOptions(steps=2)),
-    )
-    assert "2 steps over all 300 people" in " ".join(untyped(learnt).notes)
-
-
-# --- the default
-
-
 def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_is_asked_about() -> None:
     source = federation(rows=200)
     model = LogisticRegression(epsilon=4.0).fit(source)
@@ -213,28 +189,21 @@ def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is() -> None:
         assert settle(job, Group.of(PAIR, active="bank"), schemas, rows=3000) is job
 
 
-def test_the_default_is_moments_where_shares_of_all_rows_would_fill_the_memory() -> None:
+def test_the_default_is_moments_where_margin_would_fill_the_memory_or_cannot_be_planned() -> None:
     schemas = {"bank": declared("bank", 100, "ab"), "shop": declared("shop", 100)}
     found = default_for(
         TrainingSpec("classification", 1.0, delta=1e-12), Group.of(PAIR, active="bank"), schemas, rows=10**10
     )
     assert found[0] == "moments" and "GiB" in found[1]
-
-
-def test_so_many_owners_that_margin_cannot_be_planned_take_moments() -> None:
     names = [f"party{number}" for number in range(15)]
     job = Job.parse(f"name = 'n'\ntask = 'classification'\nparties = {names}\nepsilon = 1.0")
     assert job.method == "moments" and "15 owners" in job.because
 
 
-# --- bad input
-
-
-def test_a_budget_that_does_not_cover_everything_stops_it_before_it_starts() -> None:
-    source = federation(rows=300, budget=(1.0, 1e-5))
-    with pytest.raises(BudgetExceeded, match="costs ε"):
-        LogisticRegression(epsilon=2.0, method="margin").fit(source)
-    assert source.runs == []
+def test_notes_say_how_it_was_trained() -> None:
+    spec = TrainingSpec("classification", 2.0, delta=1e-5, options=MarginOptions(steps=2))
+    learnt = train_with(federation(rows=300), "margin", spec)
+    assert "2 steps over all 300 people" in " ".join(untyped(learnt).notes)
 
 
 def test_a_label_with_one_class_in_it_gives_a_model_all_the_same() -> None:
@@ -246,9 +215,6 @@ def test_a_label_with_one_class_in_it_gives_a_model_all_the_same() -> None:
     )
     model = LogisticRegression(epsilon=4.0, method="margin", options={"steps": 5}).fit(source)
     assert (model.predict({name: values[keep] for name, values in rows.items()}) == "no").mean() > 0.99
-
-
-# --- going on after a crash
 
 
 class Crash(Exception):
@@ -329,13 +295,9 @@ def test_a_run_that_fell_in_a_step_goes_on_with_the_same_frames_and_no_new_charg
     for to, step, frame in seen:
         # What ledgers have is proved anew by whoever goes on.
         if not step.startswith("resumed") and step not in (KNOWN, PROVED):
-            frames.setdefault((to, step, _sender(frame, step)), set()).add(frame)
+            frames.setdefault((to, step, decode(frame)[0].sender), set()).add(frame)
     assert steps and all(len(each) == 1 for each in frames.values()), "one step, one message"
     assert [entry.kind for entry in books["bank"].entries()].count("charge") == 1
-
-
-def _sender(frame: Any, step: str) -> Any:
-    return decode(frame)[0].sender
 
 
 def test_noise_that_would_be_dealt_again_with_fresh_sharings_stops_the_member(tmp_path: Path) -> None:
@@ -346,9 +308,6 @@ def test_noise_that_would_be_dealt_again_with_fresh_sharings_stops_the_member(tm
     ended = attempt(tmp_path, books, resumed=True)
     assert isinstance(ended["bank"], LocalProtocolError)
     assert "something else than the record says" in str(ended["bank"])
-
-
-# --- more than two classes
 
 
 def test_more_classes_share_the_moments_and_have_a_head_each() -> None:
@@ -376,3 +335,90 @@ def test_more_classes_share_the_moments_and_have_a_head_each() -> None:
     rows = {"bank0": bank["bank0"], "shop0": shop["shop0"]}
     assert model.score(rows, labels) > 0.85
     np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0)
+
+
+# Logistic regression by noisy gradients as users meet it: learners, options, notes, the paper's three releases.
+
+
+SHORT: dict[str, Any] = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}
+
+
+@pytest.fixture(scope="module")
+def slr_fitted() -> Any:
+    source = federation()
+    return source, LogisticRegression(epsilon=2.0, method="slr", options=SHORT).fit(source)
+
+
+def test_it_learns_what_the_moments_learn(slr_fitted: Any) -> None:
+    source, model = slr_fitted
+    rows, labels = people(source)
+    exact = LogisticRegression(method="non-private").fit(federation())
+    assert model.score(rows, labels) > exact.score(rows, labels) - 0.03 > 0.7
+
+
+def test_the_privacy_and_run_of_gradients_are_there_to_read(slr_fitted: Any) -> None:
+    source, model = slr_fitted
+    by_name = {one.observer.name: one for one in model.privacy_}
+    assert by_name["server"].epsilon <= 2.0 < by_name["party:shop"].epsilon
+    assert "who is in a batch" in str(by_name["server"])
+    run = source.runs[-1]
+    assert run.plan.schedule.steps == 16 and run.release is None
+    assert {"batch", "weights", "gradient", "noise"} <= set(run.outcome.bytes_by_step)
+
+
+def test_log_odds_are_those_of_the_weights_on_the_training_rows(slr_fitted: Any) -> None:
+    source, model = slr_fitted
+    run = source.runs[-1]
+    weights, plan = run.result().weights, run.plan
+    rows, _ = people(source)
+    encoded = {
+        party: encoder.encode({c.name: rows[c.name] for c in encoder.columns})
+        for party, encoder in plan.encoders.items()
+    }
+    parts = [
+        np.column_stack([encoded[party], np.ones(ROWS)]) if party == plan.label_holder else encoded[party]
+        for party in plan.group.owners
+    ]
+    scores = np.concatenate(parts, axis=1) @ weights / np.sqrt(plan.attributes)
+    # The constant on the grid is ⌊γ/√(m + 1)⌋, at most one unit short.
+    np.testing.assert_allclose(model.decision_function(rows), scores, atol=4.0 / plan.gamma)
+    assert as_log_odds(weights, plan)[0].shape == model.coef_[0].shape
+
+
+@pytest.mark.parametrize("optimiser", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
+def test_any_optimiser_may_move_the_weights(optimiser: Any) -> None:
+    source = federation()
+    rate = 0.5 if optimiser == "adam" else 8.0
+    options = SHORT | {"optimiser": optimiser, "learning_rate": rate}
+    model = LogisticRegression(epsilon=2.0, method="slr", options=options).fit(source)
+    rows, labels = people(source)
+    assert model.score(rows, labels) > 0.7
+
+
+def test_notes_say_how_often_a_person_can_be_used() -> None:
+    source = federation()
+    learnt = train_with(
+        source, "slr", TrainingSpec("classification", 2.0, delta=1e-5, options=SlrOptions(**SHORT))
+    )
+    assert f"more than {untyped(learnt.run).plan.uses} of them" in " ".join(untyped(learnt).notes)
+
+
+def test_three_releases_learn_too_and_promise_nothing() -> None:
+    source = federation(rows=2000)
+    options = SlrOptions(calibration="paper", gamma=64, **SHORT)
+    learnt = train_with(source, "slr", TrainingSpec("classification", 4.0, delta=1e-5, options=options))
+    assert tuple(learnt.privacy) == () and learnt.run is None
+    assert all("paper formula, not a guarantee" in str(text) for text in (*learnt.figures, *learnt.notes))
+    rows, labels = people(source)
+    assert LogisticRegression().fit(learnt).score(rows, labels) > 0.7
+
+
+def test_three_releases_have_no_plan_and_are_refused_on_private_data_and_fine_grids() -> None:
+    options = SHORT | {"calibration": "paper"}
+    with pytest.raises(PlanError, match="public"):
+        LogisticRegression(method="slr", options=options).fit(federation(rows=100, public=False))
+    with pytest.raises(PlanError, match="there is no plan of it"):
+        TrainingSpec("classification", 1.0, options=SlrOptions(calibration="paper")).check()
+    options = SHORT | {"calibration": "paper", "gamma": 1 << 16, "epochs": 1.0, "rate": 1.0}
+    with pytest.raises(PlanError, match="Take a smaller gamma"):
+        LogisticRegression(epsilon=1.0, method="slr", options=options).fit(federation(rows=100))

@@ -1,18 +1,30 @@
 """Every method of ours keeps the contract, and the suite catches those that do not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import functional_parties
+import gradient_tables
 import numpy as np
 import pytest
+from margin_runs import margin_plan
+from plan_runs import ledgers_for, run_protocol
+from training_specs import requested
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
+from colonnade.errors import BudgetExceeded, LedgerError
 from colonnade.federation.federation import Federation
+from colonnade.methods.functional.protocol import functional_mechanism
+from colonnade.methods.margin.protocol import noisy_margin
 from colonnade.methods.method import LinearModel, Method, NoiseSummary
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
+from colonnade.methods.moments.protocol import noisy_moments
+from colonnade.methods.slr.protocol import noisy_gradient
 from colonnade.methods.table import METHODS
 from colonnade.protocols.plans import TrainingSpec
+from colonnade.runtime.channel import MemoryChannel, step_kind
 from colonnade.testing import ConformanceError, check_method
 
 PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(method, Method)}
@@ -45,6 +57,58 @@ def test_a_method_of_ours_keeps_the_contract(name: str) -> None:
     if name == "network":
         pytest.importorskip("torch")
     check_method(PROTOCOLS[name], source, options=OPTIONS.get(name))
+
+
+PAIR = ("bank", "insurer")
+
+
+def moments_plan(tables: list[Table]) -> Any:
+    spec = requested(MomentsOptions, "classification", 1.0, delta=1e-5)
+    return spec.plan(functional_parties.group_of(tables), tuple(table.public() for table in tables), 30)
+
+
+RELEASES: dict[str, tuple[Any, Callable[[list[Table]], Any]]] = {
+    "moments": (noisy_moments, moments_plan),
+    "functional": (functional_mechanism, functional_parties.plan_for),
+    "slr": (noisy_gradient, lambda tables: gradient_tables.plan_for(tables, epochs=1, rate=1.0)),
+    "margin": (noisy_margin, lambda tables: margin_plan(tables, steps=2)),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_refused_release_leaves_nothing_of_a_row_on_the_wire_and_is_not_charged(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol, planned = RELEASES[name]
+    tables = functional_parties.tables_of(PAIR, 30)
+    plan = planned(tables)
+    ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
+    steps: set[str] = set()
+    send = MemoryChannel.send
+
+    async def noted(self: Any, to: str, step: str, frame: bytes) -> None:
+        steps.add(step_kind(step))
+        await send(self, to, step, frame)
+
+    monkeypatch.setattr(MemoryChannel, "send", noted)
+    with pytest.raises(BudgetExceeded, match="bank"):
+        run_protocol(protocol, plan, tables, ledgers=ledgers)
+    assert "hello" in steps
+    sent = {"columns", "noise", "moments", "objective", "batch key", "batch", "waves", "weights", "gradient"}
+    assert not steps & sent
+    assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_all_of_a_release_is_one_charge_and_a_second_draw_under_it_is_refused(name: str) -> None:
+    """Noise drawn again for a release that was charged would be a second release for the price of one."""
+    protocol, planned = RELEASES[name]
+    tables = functional_parties.tables_of(PAIR, 30)
+    plan = planned(tables)
+    ledgers = ledgers_for(plan.group)
+    with pytest.raises(LedgerError, match="was charged before"):
+        run_protocol(protocol, plan, tables, ledgers=ledgers, times=2)
+    assert [entry.kind for entry in ledgers["bank"].entries()].count("charge") == 1
 
 
 def elsewhere(requested: Any, results: Any) -> Any:
@@ -115,15 +179,6 @@ def test_a_method_that_forgets_something_cannot_be_made() -> None:
     said = {
         field: getattr(PROTOCOLS["moments"], field) for field in PROTOCOLS["moments"].__dataclass_fields__
     }
-    for field in (
-        "session",
-        "model",
-        "checks",
-        "scores",
-        "resumable",
-        "pilots",
-        "noise",
-        "kernel",
-    ):
+    for field in ("session", "model", "checks", "scores", "resumable", "pilots", "noise", "kernel"):
         with pytest.raises(TypeError, match=field):
             Method(**{key: value for key, value in said.items() if key != field})

@@ -182,14 +182,6 @@ def test_a_document_that_was_written_with_another_network_in_mind_is_refused(
         NetworkFile.load(path)
 
 
-def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
-    fitted().save(tmp_path / "model.json")
-    found = NetworkFile.load(tmp_path / "model.json")
-    wider = replace(found, design=replace(found.design, embedding=5))
-    with pytest.raises(ModelError, match="another network"):
-        wider.network()
-
-
 def test_modules_of_ones_own_are_brought_by_whoever_loads_them(tmp_path: Path) -> None:
     modules = {f"p{party}": nn.Linear(2, 4) for party in range(3)}
     model = fitted(networks=modules, fusion=nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)))
@@ -205,6 +197,11 @@ def test_modules_of_ones_own_are_brought_by_whoever_loads_them(tmp_path: Path) -
     assert np.array_equal(loaded.predict_proba(rows), untyped(model).predict_proba(rows))
 
 
-def test_a_design_is_read_back_as_it_was_written() -> None:
+def test_designs_are_read_back_and_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     design = Design("regression", "private-local", "h", "convolutional", image=(1, 4, 4), scale=2.5)
     assert Design.from_data(json.loads(json.dumps(design.to_data()))) == design
+    fitted().save(tmp_path / "model.json")
+    found = NetworkFile.load(tmp_path / "model.json")
+    wider = replace(found, design=replace(found.design, embedding=5))
+    with pytest.raises(ModelError, match="another network"):
+        wider.network()

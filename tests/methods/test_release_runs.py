@@ -81,11 +81,15 @@ def plan_of(mapped: str, *, rows: int = 5000, **change: object) -> MomentsPlan:
     return made
 
 
-def test_a_map_is_part_of_the_plan_and_of_its_hash() -> None:
+def test_a_map_is_part_of_the_plan_and_plans_warn_where_it_costs_more_than_it_brings() -> None:
     hashes = {plan_of(mapped).hash for mapped in ("", *MAPS.values())}
     hashes |= {plan_of(MAPS["relu"].replace("seed = 7", "seed = 8")).hash}
     assert len(hashes) == 7
     assert plan_of(MAPS["relu"]).hash == plan_of(MAPS["relu"]).hash
+    few = plan_of(MAPS["relu"], rows=3000)
+    assert any("eye will cost accuracy" in warning for warning in map_warnings(few))
+    assert map_warnings(plan_of(MAPS["relu"], rows=50_000)) == ()
+    assert map_warnings(plan_of(MAPS["gradients"])) == map_warnings(plan_of("")) == ()
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -94,13 +98,6 @@ def test_shares_of_the_norm_add_up_to_one_whatever_is_mapped(name: str) -> None:
     assert sum((Fraction(cap.cap_squared or 0) for cap in plan.quantizers.values()), Fraction()) == 1
     assert plan.widths["eye"] == {"relu": 24, "low": 24, "fourier": 24, "gradients": 32, "ball": 16}[name]
     assert plan.attributes == {"relu": 17, "low": 17, "fourier": 17, "gradients": 5, "ball": 4}[name]
-
-
-def test_a_plan_warns_where_random_features_cost_more_than_they_bring() -> None:
-    few = plan_of(MAPS["relu"], rows=3000)
-    assert any("eye will cost accuracy" in warning for warning in map_warnings(few))
-    assert map_warnings(plan_of(MAPS["relu"], rows=50_000)) == ()
-    assert map_warnings(plan_of(MAPS["gradients"])) == map_warnings(plan_of("")) == ()
 
 
 def test_a_plan_says_when_to_declare_ordered_bins_and_warns_of_matrices_by_class_without_them() -> None:
@@ -146,31 +143,24 @@ def test_an_own_function_takes_part_like_any_columns(tmp_path: Path) -> None:
     assert "eye.product" in {one.column for one in rank_columns(again).columns}
 
 
-# What is refused
-
-
 def refused(make: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
 
 
-def test_a_grid_too_fine_for_the_field_is_answered_with_the_finest_that_fits() -> None:
+def test_grids_rows_and_columns_past_what_fits_are_answered_with_what_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(PlanError, match=r"The largest gamma that fits is (\d+)\.") as caught:
         plan_of("", gamma=1 << 26)
     finest = int(str(caught.value).split("fits is ")[-1].rstrip("."))
     assert plan_of("", gamma=finest).gamma == finest
     refused(lambda: plan_of("", gamma=finest + 1), PlanError, f"fits is {finest}")
-
-
-def test_more_rows_than_any_grid_holds_are_answered_with_how_many_fit() -> None:
     refused(
         lambda: plan_of("", rows=2**50, delta=1e-20),
         FieldTooSmall,
         r"What fits: at most \d+ rows .* No gamma from 4096 up fits",
     )
-
-
-def test_more_columns_than_memory_holds_say_how_much_they_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = 'kind = "random-relu"\nfeatures = 16384\nseed = 7'
     monkeypatch.setattr(limits, "physical_memory", lambda: 2**33)
     refused(

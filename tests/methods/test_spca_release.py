@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA as Exact
-from training_specs import requested
+from training_specs import planned_on, requested
 
 from colonnade import PCA, Federation, Schema, Table
 from colonnade.errors import JobError, PlanError
@@ -57,38 +57,29 @@ def test_a_coarse_grid_finds_the_same_directions(gamma: int) -> None:
     assert captured == pytest.approx(best.explained_variance_ratio_.sum(), rel=0.02 if gamma > 4 else 0.1)
 
 
-def test_what_rounding_adds_is_not_taken_for_directions() -> None:
-    """At γ = 4 rounding lifts every eigenvalue by up to n/4γ², far past the noise: two directions are there."""
-    model = PCA(epsilon=8.0, method="spca", options={"gamma": 4}).fit(federation())
-    assert model.learnable_rank_ <= 3
-    assert np.linalg.eigvalsh(model.releases_[0].gram).min() > 2 * model.releases_[0].noise
-
-
-def test_retry_keeps_the_bound_of_the_paper_in_the_plan() -> None:
-    source = federation()
-    plan = TrainingSpec("pca", 1.0, delta=1e-5, options=SpcaOptions(gamma=16)).plan(
-        source.group, tuple(table.public() for table in source.tables.values()), ROWS
-    )
+def test_retry_keeps_the_bound_of_the_paper_in_the_plan_and_is_compared() -> None:
+    spec = TrainingSpec("pca", 1.0, delta=1e-5, options=SpcaOptions(gamma=16))
+    plan = planned_on(spec, federation().tables.values(), active=None)
     assert plan.rounding == "retry" and plan.to_data()["rounding"] == "retry"
     assert plan.shape_of_all_but(None).norm_squared <= 16**2 + 6
-
-
-def test_rounding_is_part_of_what_parties_compare() -> None:
     plain = requested(MomentsOptions, "pca", 1.0, delta=1e-5)
     retried = requested(SpcaOptions, "pca", 1.0, delta=1e-5)
     assert plain.to_data() != retried.to_data()
 
 
-def test_a_grid_too_coarse_for_nearest_points_to_retry() -> None:
+def test_grids_too_coarse_labels_and_paper_mode_on_private_data_are_refused() -> None:
     with pytest.raises(PlanError, match="'retry' takes coarser grids"):
         PCA(method="spca", options={"gamma": 64, "rounding": "nearest"}).fit(federation())
-
-
-def test_components_have_no_label_to_learn() -> None:
     from colonnade import LogisticRegression
 
     with pytest.raises(JobError, match="cannot do classification"):
         LogisticRegression(method="spca").fit(federation())
+    private = Federation(tables_of(rows_of(100)), budget=(50.0, 1e-5))
+    with pytest.raises(PlanError, match="public"):
+        PCA(method="spca", options={"calibration": "paper"}).fit(private)
+    assert private.runs == []
+    with pytest.raises(PlanError, match="there is no plan of it"):
+        TrainingSpec("pca", 1.0, options=SpcaOptions(calibration="paper")).check()
 
 
 def test_the_server_sees_a_record_zeroed_out_and_a_client_sees_one_replaced() -> None:
@@ -138,46 +129,29 @@ def test_clients_may_hand_their_shares_to_keepers_that_own_nothing() -> None:
     assert all("computing party" in str(one) for one in run.plan.guarantees)
 
 
-# --- captured variance
-
-
-def test_captured_variance_is_that_of_scikit_learn_where_there_is_no_noise() -> None:
+def test_captured_variance_is_scikit_learns_without_noise_and_all_directions_capture_everything() -> None:
     rows = rows_of()
     model = PCA(2, method="non-private").fit(federation(rows))
     exact = Exact(2).fit(rows)
     assert model.captured_variance(named(rows)) == pytest.approx(
         exact.explained_variance_ratio_.sum(), rel=1e-4
     )
-
-
-def test_all_directions_capture_everything_and_nobody_captures_nothing() -> None:
     rows = rows_of(300)
     model = PCA(6, method="non-private").fit(federation(rows))
     assert model.captured_variance(named(rows)) == pytest.approx(1.0)
     assert model.captured_variance(np.empty((0, 6))) == 0.0
 
 
-# --- the paper's own algorithm
-
-
-def test_paper_mode_promises_nothing() -> None:
+def test_paper_mode_promises_nothing_and_rounding_is_not_taken_for_directions() -> None:
     model = PCA(2, epsilon=1.0, method="spca", options={"gamma": 16, "calibration": "paper"}).fit(
         federation()
     )
     assert tuple(model.privacy_) == () and "No guarantee" in str(model.privacy_)
     assert model.captured_variance(named(rows_of())) > 0.9
-
-
-def test_paper_mode_is_refused_on_private_data() -> None:
-    private = Federation(tables_of(rows_of(100)), budget=(50.0, 1e-5))
-    with pytest.raises(PlanError, match="public"):
-        PCA(method="spca", options={"calibration": "paper"}).fit(private)
-    assert private.runs == []
-
-
-def test_paper_mode_has_no_plan() -> None:
-    with pytest.raises(PlanError, match="there is no plan of it"):
-        TrainingSpec("pca", 1.0, options=SpcaOptions(calibration="paper")).check()
+    # At γ = 4 rounding lifts every eigenvalue by up to n/4γ², far past the noise: two directions are there.
+    model = PCA(epsilon=8.0, method="spca", options={"gamma": 4}).fit(federation())
+    assert model.learnable_rank_ <= 3
+    assert np.linalg.eigvalsh(model.releases_[0].gram).min() > 2 * model.releases_[0].noise
 
 
 def test_the_papers_gram_is_right_on_average() -> None:

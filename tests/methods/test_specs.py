@@ -29,13 +29,10 @@ def test_no_option_hides_what_is_asked_of_every_method(name: str) -> None:
     assert set(options.model_fields) <= set(spec.to_data())
 
 
-def test_an_option_that_there_is_not_is_refused_by_name() -> None:
+def test_options_that_there_are_not_or_no_job_may_ask_for_are_refused() -> None:
     spec = TrainingSpec("classification", 1.0, options=EncryptedOptions())
     with pytest.raises(TypeError, match="EncryptedOptions has no defense"):
         spec.with_options(defense="none")
-
-
-def test_messages_without_noise_are_nothing_that_a_job_may_ask_for() -> None:
     with pytest.raises(ValidationError, match="'sound' or 'paper'"):
         IntermediateOptions(calibration="none")
 

@@ -114,14 +114,10 @@ def poisson_binomial(shrink: Any) -> Any:
     return event, DELTA, statistic
 
 
-MECHANISMS = [
-    skellam_parts,
-    matrix_skellam,
-    discrete_gaussian,
-    discrete_laplace,
-    polya_parts,
-    poisson_binomial,
-]
+MECHANISMS = (
+    *(skellam_parts, matrix_skellam, discrete_gaussian),
+    *(discrete_laplace, polya_parts, poisson_binomial),
+)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

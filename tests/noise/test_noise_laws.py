@@ -83,17 +83,16 @@ def test_wide_laws_look_normal_and_have_uniform_low_bytes(law: SkellamLaw, width
     assert stats.chisquare(low).pvalue > FALSE_ALARM
 
 
-def test_a_wide_discrete_laplace_looks_laplace() -> None:
+def test_wide_draws_look_like_their_law_and_the_chi_square_would_notice_otherwise() -> None:
     draws = DiscreteLaplaceNoise(Fraction(1 << 30)).draw(DRAWS, SystemRandomness())
     assert chi_square_of_quantiles(draws, lambda p: 2.0**30 * stats.laplace.ppf(p)) > FALSE_ALARM
+    draws = DiscreteGaussianNoise(Fraction(1 << 40)).draw(DRAWS, SystemRandomness())
+    assert chi_square_of_quantiles(draws, lambda p: 1.025 * 2.0**20 * stats.norm.ppf(p)) < FALSE_ALARM
 
 
-def test_parts_of_parts_are_parts() -> None:
+def test_parts_of_parts_are_parts_and_matrices_have_half_the_variance_off_the_diagonal() -> None:
     assert SkellamNoise(Fraction(6)).part(2).part(3) == SkellamNoise(Fraction(1))
     assert PolyaNoise(Fraction(5), Fraction(1, 2)).part(3) == PolyaNoise(Fraction(5), Fraction(1, 6))
-
-
-def test_matrix_noise_is_symmetric_with_half_the_variance_off_the_diagonal() -> None:
     mechanism = MatrixSkellamNoise(Fraction(100))
     noise = [mechanism.draw((120, 120), SystemRandomness()) for _ in range(60)]
     assert all(np.array_equal(matrix, matrix.T) for matrix in noise)
@@ -132,11 +131,6 @@ def test_this_chi_square_would_notice_a_five_percent_error_in_variance(
     assert chi_square(draws(), wrong, extent) < FALSE_ALARM
 
 
-def test_the_chi_square_of_quantiles_would_notice_it_too() -> None:
-    draws = DiscreteGaussianNoise(Fraction(1 << 40)).draw(DRAWS, SystemRandomness())
-    assert chi_square_of_quantiles(draws, lambda p: 1.025 * 2.0**20 * stats.norm.ppf(p)) < FALSE_ALARM
-
-
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> StripTable:
     """A table of 16 cells: its envelope wastes much, so that every decision shows in the law."""
@@ -153,31 +147,27 @@ def in_doubt(table: StripTable) -> StripTable:
     return replace(table, rows=rows)
 
 
-def test_a_table_of_few_cells_passes_the_audit_and_follows_the_law(coarse: StripTable) -> None:
+def test_a_table_of_few_cells_passes_the_audit_and_reversed_slopes_would_be_noticed(
+    coarse: StripTable,
+) -> None:
     assert findings(coarse, points=64) == ()
     assert (
         chi_square(draw_from(coarse, 100_000, SystemRandomness()), discrete_gaussian(1e4), 600) > FALSE_ALARM
     )
-
-
-def test_the_slow_path_alone_follows_the_law(coarse: StripTable) -> None:
-    draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
-    assert chi_square(draws, discrete_gaussian(1e4), 600) > FALSE_ALARM
-
-
-def test_a_slow_path_that_takes_every_doubt_would_be_noticed(
-    coarse: StripTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sampler_module, "accepts", lambda *_, **__: True)
-    draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
-    assert chi_square(draws, discrete_gaussian(1e4), 600) < FALSE_ALARM
-
-
-def test_reversed_slopes_would_be_noticed(coarse: StripTable) -> None:
     rows = coarse.rows.copy()
     rows[:, 4] += rows[:, 5]
     rows[:, 5] *= -1
     draws = draw_from(replace(coarse, rows=rows), 100_000, SystemRandomness())
+    assert chi_square(draws, discrete_gaussian(1e4), 600) < FALSE_ALARM
+
+
+def test_the_slow_path_alone_follows_the_law_and_one_that_takes_every_doubt_would_be_noticed(
+    coarse: StripTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
+    assert chi_square(draws, discrete_gaussian(1e4), 600) > FALSE_ALARM
+    monkeypatch.setattr(sampler_module, "accepts", lambda *_, **__: True)
+    draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
     assert chi_square(draws, discrete_gaussian(1e4), 600) < FALSE_ALARM
 
 

@@ -104,15 +104,17 @@ def test_a_skellam_observer_is_left_with_the_parts_it_does_not_know(parts: int, 
     )
 
 
-def test_events_that_name_no_number_of_entries_count_the_largest_draw() -> None:
+def test_events_without_entries_count_the_largest_draw_and_one_entry_may_use_the_exact_law() -> None:
     assert untyped(SkellamNoise(Fraction(5)).event(VectorChange(1, 1))).draws == LARGEST_DRAW
     assert untyped(MatrixSkellamNoise(Fraction(5)).event(CHANGE)).draws == LARGEST_DRAW
     assert untyped(DiscreteGaussianNoise(Fraction(5)).event(1)).draws == LARGEST_DRAW
-
-
-def test_a_single_entry_may_use_the_exact_law() -> None:
     assert untyped(SkellamNoise(Fraction(5)).event(VectorChange(1, 1), entries=1)).event.coordinates == 1
     assert untyped(DiscreteGaussianNoise(Fraction(5)).event(1, entries=1)).event.coordinates == 1
+    assert untyped(MatrixGaussianNoise(Fraction(500)).event(CHANGE, size=1)).event.coordinates == 2
+    # Calibration looks below every variance that can be drawn.
+    assert (
+        untyped(matrix_gaussian_event(CHANGE, Fraction(1, 10**11), size=1, parts=1)).event.sigma_squared > 0
+    )
 
 
 def test_discrete_gaussians_too_small_for_a_sum_come_whole() -> None:
@@ -160,15 +162,7 @@ def test_parts_of_discrete_gaussians_keep_their_fineness_and_their_least_varianc
         MatrixGaussianNoise(Fraction(432)).part(4)
 
 
-def test_a_matrix_of_one_entry_is_not_given_the_exact_law_of_one_integer() -> None:
-    assert untyped(MatrixGaussianNoise(Fraction(500)).event(CHANGE, size=1)).event.coordinates == 2
-    # Calibration looks below every variance that can be drawn.
-    assert (
-        untyped(matrix_gaussian_event(CHANGE, Fraction(1, 10**11), size=1, parts=1)).event.sigma_squared > 0
-    )
-
-
-def test_fine_draws_reach_further_and_follow_the_same_law() -> None:
+def test_fine_draws_reach_further_follow_the_same_law_and_stay_within_their_support() -> None:
     coarse, fine = (DiscreteGaussianNoise(Fraction(400), bits) for bits in (COARSE_BITS, FINE_BITS))
     assert fine.support > coarse.support
     drawn = [noise.draw(200_000, SystemRandomness()) for noise in (coarse, fine)]
@@ -177,6 +171,8 @@ def test_fine_draws_reach_further_and_follow_the_same_law() -> None:
     for bits in (99, 101):
         with pytest.raises(PlanError, match="100, 1000, 2000 bits"):
             DiscreteGaussianNoise(Fraction(400), bits)
+    for noise in (MatrixSkellamNoise(Fraction(10)), MatrixGaussianNoise(Fraction(144))):
+        assert abs(noise.draw_symmetric(60, SystemRandomness())).max() <= noise.support
 
 
 def test_discrete_laplace_is_pure_when_dealt_whole_and_truncated_when_dealt_in_parts() -> None:
@@ -189,14 +185,11 @@ def test_discrete_laplace_is_pure_when_dealt_whole_and_truncated_when_dealt_in_p
     assert isinstance(DiscreteLaplaceNoise(Fraction(1, 20)).event(1), Approximated)
 
 
-def test_a_fraction_of_a_discrete_laplace_is_not_claimed() -> None:
+def test_what_a_fraction_of_a_discrete_laplace_leaves_costs_many_times_the_claim_and_is_not_claimed() -> None:
     """With shares 1/K a client who knows its own faces a peak at 0, and ε far above Δ/scale."""
     with pytest.raises(PrivacyError, match="Deal parts of 1/2"):
         DiscreteLaplaceNoise(Fraction(10)).event(1, known=1, parts=3, of=3)
-
-
-def test_what_a_fraction_leaves_would_cost_many_times_the_claim() -> None:
-    """Two parties with shares 1/2 at scale 100: one unit costs 35 times 1/scale near 0, by convolution."""
+    # Two parties with shares 1/2 at scale 100: one unit costs 35 times 1/scale near 0, by convolution.
     from scipy import stats
 
     scale, extent = 100, 4000
@@ -262,8 +255,3 @@ def test_the_ends_of_the_ranges_can_be_drawn(noise: SkellamNoise) -> None:
     assert drawn.dtype == "int64"
     if hasattr(noise, "support"):
         assert abs(drawn).max() <= noise.support
-
-
-def test_supports_bound_every_draw_of_a_matrix() -> None:
-    for noise in (MatrixSkellamNoise(Fraction(10)), MatrixGaussianNoise(Fraction(144))):
-        assert abs(noise.draw_symmetric(60, SystemRandomness())).max() <= noise.support

@@ -11,12 +11,14 @@ from plain_kernels import plain_numpy
 from scipy import stats
 
 from colonnade.errors import FieldTooSmall
+from colonnade.numbers import field as products
 from colonnade.numbers.field import (
     FIELD61,
     FIELD63,
     FIELD126,
     Field,
     FieldArray,
+    GramSum,
     check_fits,
     largest_per_row,
     largest_rows,
@@ -103,11 +105,17 @@ def test_every_integer_type_is_taken(dtype: str) -> None:
     assert FIELD63.encode(values).decode().tolist() == values.tolist()
 
 
-def test_floats_are_refused() -> None:
+def test_floats_are_refused_and_large_integers_are_pythons_only_where_they_must_be() -> None:
     with pytest.raises(TypeError, match="round first"):
         FIELD63.encode(np.array([1.0]))
     with pytest.raises(TypeError, match="round first"):
         FIELD63.encode(np.array([1.5], dtype=object))
+    assert encoded(FIELD126, 2**63 - 1, -(2**63) + 1).decode().dtype == np.int64
+    assert encoded(FIELD126, 2**63).decode().dtype == object
+    values = [5, -1, 2**60, -(2**61)]
+    residues = encoded(FIELD126, *values).residues
+    assert residues.tolist() == [[value % prime for value in values] for prime in FIELD126.primes]
+    assert encoded(FIELD61, -1).residues.tolist() == [[2**61 - 2]]
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -128,54 +136,35 @@ def test_an_int64_past_the_capacity_is_refused(field: Field) -> None:
     assert field.encode(np.array([field.capacity, -field.capacity])).decode()[1] == -field.capacity
 
 
-def test_large_integers_decode_to_python_integers_only_when_they_must() -> None:
-    assert encoded(FIELD126, 2**63 - 1, -(2**63) + 1).decode().dtype == np.int64
-    assert encoded(FIELD126, 2**63).decode().dtype == object
-
-
 @pytest.mark.parametrize("field", FIELDS)
-def test_arrays_of_any_shape_work(field: Field) -> None:
+def test_arrays_of_any_shape_work_and_both_kinds_of_loops_expand_a_key_alike(field: Field) -> None:
     for shape in ((), (0,), (1,), (2, 0), (2, 3, 4)):
         ones = field.encode(np.ones(shape, dtype=np.int64))
         assert (ones + ones.times(-3)).decode().shape == shape
         assert bool((np.asarray((ones + ones.times(-3)).decode()) == -2).all())
-
-
-def test_elements_have_no_truth_value_and_print_no_content() -> None:
-    secret = FIELD63.encode(np.array([123456789]))
-    with pytest.raises(TypeError, match="truth"):
-        bool(secret)
-    assert "123456789" not in repr(secret)
-
-
-def test_arrays_that_do_not_match_are_refused() -> None:
-    a = FIELD63.zeros((2,))
-    for other in (FIELD63.zeros((3,)), FIELD126.zeros((2,))):
-        with pytest.raises(ValueError, match="do not match"):
-            a + other
-
-
-def test_residues_are_the_integer_modulo_every_prime() -> None:
-    values = [5, -1, 2**60, -(2**61)]
-    residues = encoded(FIELD126, *values).residues
-    assert residues.tolist() == [[value % prime for value in values] for prime in FIELD126.primes]
-    assert encoded(FIELD61, -1).residues.tolist() == [[2**61 - 2]]
-
-
-@pytest.mark.parametrize("primes", [(), (2097143,), (2097143, 2097143, 2097133), (2097141, 2097133, 2097131)])
-def test_a_field_is_made_of_distinct_primes_in_threes(primes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="prime"):
-        Field(primes)
-
-
-@pytest.mark.parametrize("field", FIELDS)
-def test_the_two_kinds_of_loops_expand_a_key_to_the_same_elements(field: Field) -> None:
     key = bytes(range(32))
     # Long enough that some words are drawn again.
     compiled = field.uniform((200_000,), KeyedRandomness(key))
     with plain_numpy():
         assert field.uniform((200_000,), KeyedRandomness(key)).equals(compiled)
     assert field.words.invalid(compiled.words) == 0
+
+
+def test_elements_have_no_truth_value_and_print_no_content_and_others_do_not_match() -> None:
+    secret = FIELD63.encode(np.array([123456789]))
+    with pytest.raises(TypeError, match="truth"):
+        bool(secret)
+    assert "123456789" not in repr(secret)
+    a = FIELD63.zeros((2,))
+    for other in (FIELD63.zeros((3,)), FIELD126.zeros((2,))):
+        with pytest.raises(ValueError, match="do not match"):
+            a + other
+
+
+@pytest.mark.parametrize("primes", [(), (2097143,), (2097143, 2097143, 2097133), (2097141, 2097133, 2097131)])
+def test_a_field_is_made_of_distinct_primes_in_threes(primes: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="prime"):
+        Field(primes)
 
 
 class _Scripted:
@@ -245,7 +234,7 @@ def test_what_is_said_to_fit_fits_and_one_more_does_not(rows: int, per_row: int,
         assert (each + 1) * rows + noise > field.capacity
 
 
-def test_the_refusal_says_what_fits() -> None:
+def test_the_refusal_says_what_fits_and_without_it_a_sum_comes_back_as_another_integer() -> None:
     edge = FIELD63.capacity
     check_fits(FIELD63, rows=1, per_row=edge)
     with pytest.raises(FieldTooSmall, match="at most 1 rows"):
@@ -256,8 +245,194 @@ def test_the_refusal_says_what_fits() -> None:
     assert smallest_field(rows=1, per_row=edge, noise=1) == FIELD126
     with pytest.raises(FieldTooSmall, match="126"):
         smallest_field(rows=2, per_row=FIELD126.capacity)
-
-
-def test_without_the_check_a_sum_past_the_capacity_comes_back_as_another_integer() -> None:
     wrapped = encoded(FIELD63, FIELD63.capacity) + encoded(FIELD63, 1)
     assert wrapped.decode().tolist() == [-FIELD63.capacity]
+
+
+# Elements travel as bytes that are checked on arrival.
+
+
+@given(st.sampled_from(FIELDS), st.lists(st.integers(0, 4), max_size=3), st.integers(0, 2**32))
+@settings(deadline=None)
+def test_bytes_bring_back_the_array(field: Field, shape: list[int], seed: int) -> None:
+    array = field.uniform(tuple(shape), SeededRandomness(seed))
+    data = array.to_bytes()
+    assert len(data) == field.word_bytes * int(np.prod(shape))
+    assert FieldArray.from_bytes(field, tuple(shape), data).equals(array)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("change", [-1, 1, 8])
+def test_a_wrong_length_is_refused(field: Field, change: int) -> None:
+    data = field.zeros((3,)).to_bytes()
+    with pytest.raises(ValueError, match="bytes"):
+        FieldArray.from_bytes(field, (3,), data[:change] if change < 0 else data + bytes(change))
+
+
+@pytest.mark.parametrize("shape", [(-1, -3), (-3,), (2**62, 4), (2**64, 2**64)])
+def test_a_hostile_shape_is_refused_without_allocating(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"shape|bytes"):
+        FieldArray.from_bytes(FIELD63, shape, FIELD63.zeros((3,)).to_bytes())
+
+
+@pytest.mark.parametrize("field", [FIELD63, FIELD126])
+def test_every_residue_must_be_below_its_prime(field: Field) -> None:
+    for lane, prime in enumerate(field.primes):
+        for value, fine in ((prime - 1, True), (prime, False), (2**21 - 1, False)):
+            words = np.zeros((len(field.primes) // 3, 2), dtype="<u8")
+            words[lane // 3, 1] = value << (21 * (lane % 3))
+            if fine:
+                assert FieldArray.from_bytes(field, (2,), words.tobytes()).residues[lane, 1] == value
+                continue
+            with pytest.raises(ValueError, match="1 of 2 elements"):
+                FieldArray.from_bytes(field, (2,), words.tobytes())
+            with plain_numpy(), pytest.raises(ValueError, match="1 of 2 elements"):
+                FieldArray.from_bytes(field, (2,), words.tobytes())
+
+
+def test_top_bits_are_out_of_range_and_an_array_from_bytes_owns_its_words() -> None:
+    for field, word in ((FIELD63, 1 << 63), (FIELD61, 1 << 61), (FIELD61, 2**61 - 1)):
+        with pytest.raises(ValueError, match="out of range"):
+            FieldArray.from_bytes(field, (1,), word.to_bytes(8, "little"))
+    data = bytearray(FIELD63.zeros((2,)).to_bytes())
+    array = FieldArray.from_bytes(FIELD63, (2,), bytes(data))
+    array += FIELD63.encode(np.array([1, 2]))
+    assert array.decode().tolist() == [1, 2]
+
+
+@given(st.sampled_from(FIELDS), st.binary(min_size=16, max_size=16))
+@settings(max_examples=300)
+def test_random_bytes_are_either_refused_or_written_back_alike(field: Field, data: bytes) -> None:
+    shape = (16 // field.word_bytes,)
+    try:
+        array = FieldArray.from_bytes(field, shape, data)
+    except ValueError:
+        return
+    assert array.to_bytes() == data
+
+
+# Matrix products of field elements are exact, at the extremes too.
+
+
+def integers(array: FieldArray) -> np.ndarray:
+    """The elements as Python integers, which never round."""
+    return array.decode().astype(object)
+
+
+def same(field: Field, got: FieldArray, expected: Any) -> bool:
+    return bool(((integers(got) - expected) % field.modulus == 0).all())
+
+
+@given(
+    st.sampled_from(FIELDS),
+    st.sampled_from(sorted(LOOPS)),
+    st.tuples(st.integers(0, 40), st.integers(1, 5), st.integers(1, 5)),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=60, deadline=None)
+def test_products_equal_python_integer_arithmetic(
+    field: Field, loop: str, sizes: tuple[int, int, int], seed: int
+) -> None:
+    rows, left, right = sizes
+    source = SeededRandomness(seed)
+    a, b = field.uniform((rows, left), source), field.uniform((rows, right), source)
+    with LOOPS[loop]():
+        assert same(field, a.gram(), integers(a).T @ integers(a) if rows else 0)
+        assert same(field, a.transpose_times(b), integers(a).T @ integers(b) if rows else 0)
+        if rows:
+            assert same(field, a.transpose() @ b, integers(a).T @ integers(b))
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("loop", sorted(LOOPS))
+@pytest.mark.parametrize("rows", [products.EXACT_ROWS - 1, products.EXACT_ROWS, 2 * products.EXACT_ROWS + 1])
+def test_the_largest_digits_on_every_row_stay_exact(field: Field, loop: str, rows: int) -> None:
+    # −1 has the largest residue of every prime: no product has larger partial sums.
+    ones = field.encode(np.full((rows, 2), -1))
+    with LOOPS[loop]():
+        assert ones.gram().decode().tolist() == [[rows, rows], [rows, rows]]
+        assert ones.transpose_times(ones.times(-1)).decode().tolist() == [[-rows, -rows], [-rows, -rows]]
+
+
+def test_a_chunk_has_no_more_rows_than_a_double_sums_exactly_and_more_would_not_be_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    largest = max(FIELD126.primes) - 1
+    assert products.EXACT_ROWS * largest**2 + largest < 2**53
+    # The digits of 2^61 − 1 may be 2^21 − 1, and nothing is carried over from the chunk before.
+    assert products.EXACT_ROWS * (2**21 - 1) ** 2 < 2**53
+    assert all(products._chunk_rows(columns) <= products.EXACT_ROWS for columns in (1, 2, 41, 10**6))
+    # The control: the limit on rows is needed, and these tests would see it broken.
+    monkeypatch.setattr(products, "EXACT_ROWS", 1 << 16)
+    rows = 1 << 16
+    values = -1 - np.arange(2 * rows).reshape(rows, 2) % 1000
+    assert not same(FIELD63, FIELD63.encode(values).gram(), values.T @ values)
+    monkeypatch.undo()
+    assert same(FIELD63, FIELD63.encode(values).gram(), values.T @ values)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_both_kinds_of_loops_give_the_same_words_and_triangles_are_read_by_rows(field: Field) -> None:
+    source = SeededRandomness("loops")
+    a, b = field.uniform((5000, 7), source), field.uniform((5000, 3), source)
+    compiled = (a.gram(), a.transpose_times(b), a.multiply(a), a.times(-12345678901234567890))
+    with plain_numpy():
+        plain = (a.gram(), a.transpose_times(b), a.multiply(a), a.times(-12345678901234567890))
+    assert all(x.equals(y) for x, y in zip(compiled, plain, strict=True))
+    values = np.arange(9).reshape(3, 3)
+    assert field.encode(values).upper_triangle().decode().tolist() == [0, 1, 2, 4, 5, 8]
+    with pytest.raises(ValueError, match="square"):
+        field.zeros((2, 3)).upper_triangle()
+
+
+@given(st.sampled_from(FIELDS), st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None)
+def test_a_running_gram_of_blocks_side_by_side_is_the_gram_of_the_whole(
+    field: Field, lengths: list[int], seed: int
+) -> None:
+    source = SeededRandomness(seed)
+    left, right = field.uniform((sum(lengths), 3), source), field.uniform((sum(lengths), 2), source)
+    total, at = GramSum(field, 5), 0
+    for length in lengths:
+        total.add(left.rows(at, at + length), right.rows(at, at + length))
+        at += length
+    assert total.value().equals(left.stack_columns([right]).gram())
+
+
+def test_a_value_taken_from_a_running_gram_stays_and_blocks_of_the_wrong_shape_are_refused() -> None:
+    total = GramSum(FIELD63, 1)
+    total.add(FIELD63.encode(np.array([[2]])))
+    before = total.value()
+    total.add(FIELD63.encode(np.array([[3]])))
+    assert before.decode().tolist() == [[4]]
+    assert total.value().decode().tolist() == [[13]]
+    total = GramSum(FIELD63, 3)
+    for blocks in (
+        (FIELD63.zeros((2, 2)),),
+        (FIELD63.zeros((2, 2)), FIELD63.zeros((3, 1))),
+        (FIELD126.zeros((2, 3)),),
+        (FIELD63.zeros((3,)),),
+        (),
+    ):
+        with pytest.raises(ValueError, match="block"):
+            total.add(*blocks)
+    with pytest.raises(ValueError, match="no matrix"):
+        FIELD63.zeros((3,)).gram()
+    with pytest.raises(ValueError, match="rows in common"):
+        FIELD63.zeros((3, 1)).transpose_times(FIELD63.zeros((4, 1)))
+    with pytest.raises(ValueError, match="cannot be multiplied"):
+        FIELD63.zeros((3, 1)) @ FIELD63.zeros((3, 1))
+
+
+def test_wide_and_tall_matrices_multiply_in_blocks_and_slices_are_those_of_numpy() -> None:
+    source = SeededRandomness("wide")
+    tall, wide = FIELD63.uniform((5000, 2), source), FIELD63.uniform((2, 3), source)
+    assert same(FIELD63, tall @ wide, integers(tall) @ integers(wide))
+    long = FIELD63.uniform((2, 5000), source)
+    assert same(FIELD63, long @ tall, integers(long) @ integers(tall))
+    values = np.arange(12).reshape(4, 3)
+    table = FIELD126.encode(values)
+    assert table.rows(1, 3).decode().tolist() == values[1:3].tolist()
+    assert table.rows(0, 1).stack_rows([table.rows(1, 4)]).equals(table)
+    assert table.transpose().decode().tolist() == values.T.tolist()
+    assert table.reshape((6, 2)).decode().tolist() == values.reshape(6, 2).tolist()

@@ -36,12 +36,10 @@ class _AllOnes:
 
 
 @given(rows)
-def test_nearest_moves_no_entry_by_more_than_a_half(values: NDArray[np.float64]) -> None:
+def test_nearest_moves_by_no_more_than_a_half_and_toward_zero_grows_no_entry(
+    values: NDArray[np.float64],
+) -> None:
     assert (np.abs(nearest(values) - values) <= 0.5).all()
-
-
-@given(rows)
-def test_toward_zero_never_grows_an_entry(values: NDArray[np.float64]) -> None:
     rounded = toward_zero(values)
     assert (np.abs(rounded) <= np.abs(values)).all()
     assert (np.abs(values - rounded) < 1).all()
@@ -55,14 +53,11 @@ def test_stochastic_moves_no_entry_by_one_whatever_the_coins(values: NDArray[np.
     assert (moved[whole] == 0).all()
 
 
-def test_stochastic_has_the_value_as_its_mean() -> None:
+def test_stochastic_has_the_value_as_its_mean_and_two_hundredths_would_be_noticed() -> None:
     values = np.repeat([[0.25, -0.25, 7.9, -1e-3]], 100_000, axis=0)
     ups = (stochastic(values, SeededRandomness("mean")) - np.floor(values[0])).sum(axis=0)
     for up, fraction in zip(ups, values[0] - np.floor(values[0]), strict=True):
         assert stats.binomtest(int(up), len(values), fraction).pvalue > FALSE_ALARM
-
-
-def test_this_binomial_test_would_notice_two_hundredths() -> None:
     values = np.full((100_000, 1), 0.27)
     up = int(stochastic(values, SeededRandomness("power")).sum())
     assert stats.binomtest(up, len(values), 0.25).pvalue < FALSE_ALARM
@@ -77,25 +72,19 @@ def test_retry_keeps_its_bound_on_every_row(values: NDArray[np.float64], seed: i
     assert (np.abs(rounded - values) <= 1).all()
 
 
-def test_plain_stochastic_rounding_breaks_the_bound_that_retry_keeps() -> None:
+def test_retry_keeps_a_bound_that_stochastic_rounding_breaks_and_truncates_without_luck() -> None:
     # γ = 16 and n = 117 equal entries: every entry rounds up to 2, and 468 > 16² + 117.
     values = np.full((1, 117), 16 / np.sqrt(117))
     assert int(np.square(stochastic(values, _AllOnes(0))).sum()) == 468
     assert int(np.square(retry(values, 16**2 + 117, _AllOnes(0))).sum()) == 117
-
-
-def test_retry_without_luck_truncates() -> None:
     values = np.array([[1.5, -1.5], [0.5, 0.0]])
     assert retry(values, 5, _AllOnes(0)).tolist() == [[2, -1], [1, 0]]
     assert retry(values, 4, _AllOnes(0)).tolist() == [[1, -1], [1, 0]]
 
 
-def test_retry_refuses_rows_past_the_bound() -> None:
+def test_retry_refuses_rows_past_the_bound_and_compares_large_rows_exactly() -> None:
     with pytest.raises(ValueError, match="norm bound"):
         retry(np.array([[3.0, 4.0]]), 24, SeededRandomness(1))
-
-
-def test_retry_compares_large_rows_exactly() -> None:
     values = np.array([[2.0**40, 2.0**40 + 1]])
     norm = 2**80 + (2**40 + 1) ** 2
     assert retry(values, norm, SeededRandomness(1)).tolist() == [[2**40, 2**40 + 1]]

@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from training_specs import requested
 
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
-from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import PartyModels, TrainedEmbeddings, embeddings_session
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
+EVERYBODY_PUBLIC = requested(NetworkOptions, epsilon=1.0, delta=1e-5, regime="paper", public=("everybody",))
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'
 
 

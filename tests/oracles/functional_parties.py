@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from training_specs import ledgers_for as ledgers_for
-from training_specs import requested, run_aligned
+from plan_runs import run_protocol
+from training_specs import requested
 from typed import untyped
 
 from colonnade.data.schema import Schema
-from colonnade.data.table import AlignedTable, Table
+from colonnade.data.table import Table
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism
 from colonnade.protocols.plans import Task
 from colonnade.randomness import SystemRandomness
-from colonnade.runtime.party import Group, Party
+from colonnade.runtime.party import Group
 from colonnade.runtime.run import Outcome
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
@@ -121,7 +121,4 @@ def with_noise(plan: FunctionalPlan, *, silent: bool) -> FunctionalPlan:
 
 
 def run_plan(plan: FunctionalPlan, tables: list[Table], **how: Any) -> Outcome:
-    async def work(party: Party, aligned: AlignedTable | None) -> Any:
-        return await functional_mechanism(party, aligned, plan), aligned
-
-    return run_aligned(work, plan, tables, **how)
+    return run_protocol(functional_mechanism, plan, tables, **how)

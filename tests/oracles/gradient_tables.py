@@ -3,15 +3,16 @@
 from typing import Any
 
 import numpy as np
-from training_specs import ledgers_for as ledgers_for
-from training_specs import requested, run_aligned
+from numpy.typing import NDArray
+from plan_runs import run_protocol
+from training_specs import requested
 
 from colonnade.data.encoder import Rounding
 from colonnade.data.schema import Schema
-from colonnade.data.table import AlignedTable, Table
+from colonnade.data.table import Table
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient
-from colonnade.runtime.party import Group, Party
+from colonnade.runtime.party import Group
 from colonnade.runtime.run import Outcome
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
@@ -53,6 +54,18 @@ def tables_of(
     return tables
 
 
+def people(source: Any) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """Everybody's raw columns and labels in one place, as only a test may have them."""
+    rows: dict[Any, Any] = {}
+    labels = None
+    for table in source.tables.values():
+        (block,) = table.blocks(table.rows)
+        rows |= dict(block.columns)
+        labels = block.label if block.label is not None else labels
+    kinds = {name: np.array(list("abc"))[codes] for name, codes in rows.items() if name.endswith("_kind")}
+    return rows | kinds, np.array(["no", "yes"])[labels]
+
+
 def plan_for(
     tables: list[Table],
     group: Group | None = None,
@@ -75,7 +88,4 @@ def plan_for(
 
 
 def run_plan(plan: GradientPlan, tables: list[Table], **how: Any) -> Outcome:
-    async def work(party: Party, aligned: AlignedTable | None) -> Any:
-        return await noisy_gradient(party, aligned, plan), aligned
-
-    return run_aligned(work, plan, tables, **how)
+    return run_protocol(noisy_gradient, plan, tables, **how)

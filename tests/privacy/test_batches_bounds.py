@@ -24,18 +24,22 @@ def test_a_larger_capacity_overflows_less_often(trials: int, rate: Fraction, abo
     assert binomial_tail(trials, rate, above + 1) <= binomial_tail(trials, rate, above)
 
 
-def test_the_tail_bound_is_not_idle() -> None:
+def test_the_tail_bound_is_not_idle_and_keeps_its_digits_in_long_sums() -> None:
     for trials, rate, above in ((100_000, Fraction(1, 1000), 180), (1000, Fraction(1, 100), 40)):
         exact = float(binom.sf(above, trials, float(rate)))
         assert exact <= binomial_tail(trials, rate, above) <= 30 * exact
-
-
-def test_a_sum_of_large_terms_keeps_its_digits() -> None:
     trials, rate = 10**8, Fraction(1, 10)
     above = 10**7 + 33_000
     exact = float(binom.logsf(above, trials, 0.1))
     assert exact <= math.log(binomial_tail(trials, rate, above)) <= 0.9 * exact
     assert binomial_tail(trials, rate, above) >= float(binom.sf(above, trials, 0.1)) * (1 - 1e-6)
+    assert batch_capacity(50, Fraction(1), steps=3, overflow=1e-12) == 50
+    assert most_uses(7, Fraction(1), overflow=1e-12) == 7
+    assert (
+        batch_capacity(50, Fraction(0), steps=3, overflow=1e-12)
+        == most_uses(7, Fraction(0), overflow=0.0)
+        == 0
+    )
 
 
 @given(st.integers(1, 3000), rates, st.integers(1, 500), st.sampled_from([1e-3, 1e-9, 1e-15]))
@@ -54,16 +58,6 @@ def test_uses_are_the_least_that_keep_their_promise(steps: int, rate: Fraction, 
     assert 0 <= uses <= steps
     assert float(binom.sf(uses, steps, float(rate))) <= overflow * (1 + 1e-9)
     assert uses == 0 or binomial_tail(steps, rate, uses - 1) > overflow
-
-
-def test_full_batches_hold_everybody_and_empty_ones_nobody() -> None:
-    assert batch_capacity(50, Fraction(1), steps=3, overflow=1e-12) == 50
-    assert most_uses(7, Fraction(1), overflow=1e-12) == 7
-    assert (
-        batch_capacity(50, Fraction(0), steps=3, overflow=1e-12)
-        == most_uses(7, Fraction(0), overflow=0.0)
-        == 0
-    )
 
 
 @given(st.floats(0, 1))

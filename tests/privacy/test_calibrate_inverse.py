@@ -72,21 +72,12 @@ def test_noise_calibrated_through_sampling_or_loss_distributions_is_least(
     is_least(family, 1.0, 1e-5, 3)
 
 
-def test_calibrated_normal_noise_is_the_analytic_gaussian() -> None:
+def test_known_noise_is_found_and_targets_out_of_reach_are_refused() -> None:
     sigma = calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=1e-5, digits=10)
     assert float(sigma) == pytest.approx(gaussian_sigma(1.0, 1e-5), rel=1e-9)
     assert sigma >= Fraction(gaussian_sigma(1.0, 1e-5))
-
-
-def test_pure_noise_can_be_calibrated_at_delta_nought() -> None:
     assert calibrate(lambda scale: Laplace(7, scale), epsilon=0.5, delta=0) == 14
-
-
-def test_noise_that_moves_nothing_is_as_small_as_can_be_said() -> None:
     assert calibrate(lambda sigma: Gaussian(0, sigma), epsilon=1.0, delta=1e-5) == Fraction(1, 10**12)
-
-
-def test_a_target_no_noise_can_reach_is_refused() -> None:
     with pytest.raises(PlanError, match="no noise"):
         calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=0)
     with pytest.raises(PlanError, match="no β"):
@@ -103,15 +94,12 @@ def test_a_target_that_is_none_is_refused(epsilon: float, delta: float) -> None:
         calibrate_poisson_binomial(2, trials=(2,), times=1, epsilon=epsilon, delta=delta)
 
 
-def test_calibrated_coins_are_within_the_target_and_the_most_telling() -> None:
+def test_calibrated_coins_are_within_the_target_and_as_bold_as_it_allows() -> None:
     event = calibrate_poisson_binomial(3, trials=(1, 2, 1), times=8, epsilon=3.0, delta=1e-5)
     assert account(Repeated(event, 8), 1e-5).epsilon <= 3.0
     bolder = PoissonBinomial(3, event.trials, event.beta + Fraction(1, 10**6))
     assert account(Repeated(bolder, 8), 1e-5).epsilon > 3.0
     other = calibrate_poisson_binomial(3, trials=(1,), times=8, epsilon=3.0, delta=1e-5)
     assert event.trials * event.beta**2 > other.trials * other.beta**2
-
-
-def test_coins_may_be_as_bold_as_the_target_allows() -> None:
     event = calibrate_poisson_binomial(3, trials=(1,), times=1, epsilon=100.0, delta=0)
     assert event.beta == Fraction(1, 2) - Fraction(1, 10**6)

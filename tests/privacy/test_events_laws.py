@@ -63,12 +63,18 @@ def test_every_event_keeps_the_laws_of_events(event: Event) -> None:
     check_event(event, deltas=())
 
 
-def test_numbers_of_any_size_and_kind_come_back_with_their_kind() -> None:
+def test_numbers_come_back_with_their_kind_and_sampling_at_rate_one_or_nought_is_none() -> None:
     for value in (10**40, 2**53, 2**53 - 1, Fraction(10**30, 7), Fraction(3), 0.1, 5):
         back = event_from_data(msgpack.unpackb(msgpack.packb(event_to_data(Laplace(1, value)))))
         assert isinstance(back, Laplace)
         assert back.scale == value
         assert type(back.scale) is type(value)
+    leaf = Gaussian(1, 2)
+    assert itemise(PoissonSampled(1, leaf)) == itemise(leaf)
+    assert itemise(PoissonSampled(0, leaf)) == itemise(Composed(()))
+    assert not contains_sampling(PoissonSampled(1.0, leaf))
+    assert contains_sampling(Repeated(PoissonSampled(0.5, Approximated(leaf, 3)), 2))
+    assert itemise(Repeated(PoissonSampled(0.5, Approximated(leaf, 3)), 2)).draws == 6
 
 
 @given(events(), st.integers(0, 50))
@@ -97,15 +103,6 @@ def test_draws_add_up_through_every_combination(leaf: Mechanism, draws: int, mor
     event = Repeated(Composed((Approximated(leaf, draws), Approximated(Approximated(leaf, more), 1))), times)
     assert itemise(event).draws == times * (draws + more + 1)
     assert itemise(event).total_variation == times * (draws + more + 1) * TOTAL_VARIATION_PER_DRAW
-
-
-def test_sampling_at_rate_one_or_nought_is_no_sampling() -> None:
-    leaf = Gaussian(1, 2)
-    assert itemise(PoissonSampled(1, leaf)) == itemise(leaf)
-    assert itemise(PoissonSampled(0, leaf)) == itemise(Composed(()))
-    assert not contains_sampling(PoissonSampled(1.0, leaf))
-    assert contains_sampling(Repeated(PoissonSampled(0.5, Approximated(leaf, 3)), 2))
-    assert itemise(Repeated(PoissonSampled(0.5, Approximated(leaf, 3)), 2)).draws == 6
 
 
 def test_the_strategies_make_every_kind_of_leaf() -> None:
@@ -207,13 +204,10 @@ def test_data_that_is_no_event_is_refused(data: dict[str, Any]) -> None:
         event_from_data(data)
 
 
-def test_equal_schedules_hash_alike_whatever_their_numbers_are_written_as() -> None:
+def test_equal_schedules_hash_alike_and_a_bad_step_is_named_after_many_equal_ones() -> None:
     written = PerStep((2, Fraction(1, 2), 2), 4)
     same = PerStep((2.0, 0.5, Fraction(2)), Fraction(4))
     assert written == same and hash(written) == hash(same) and len({written, same}) == 1
     assert len({written, PerStep((2, 1, 2), 4), PerStep((2, Fraction(1, 2), 2), 4, discrete=False)}) == 3
-
-
-def test_a_bad_step_is_named_also_after_many_equal_ones() -> None:
     with pytest.raises(ValueError, match="step 1000"):
         PerStep((1,) * 1000 + (-1,), 4)

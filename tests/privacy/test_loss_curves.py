@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import divergence_oracle as oracle
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as reference
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed import there
 
+from colonnade.privacy.distributions import log_sum, scaled_erfc
 from colonnade.privacy.events import (
     Composed,
     DiscreteGaussian,
@@ -81,10 +83,16 @@ def test_sampled_curves_are_the_summed_hockey_stick_in_both_directions(
         )
 
 
-def test_the_gaussian_curve_is_the_analytic_one() -> None:
+def test_the_gaussian_curve_is_the_analytic_one_and_what_does_not_move_costs_nothing() -> None:
     for leaf in (Gaussian(1, 2), PerStep((3, 4), 100, discrete=False)):
         for epsilon in (0.0, 0.3, 1.0, 2.5):
             assert math.isclose(at(curve_of(leaf), epsilon), gaussian_delta(0.5, epsilon), rel_tol=1e-9)
+    assert at(curve_of(DiscreteGaussian(0, 1, 1)), 0.0) == 0
+    kinds = Composed(tuple(Laplace(1, scale) for scale in range(10, 60)))
+    assert loss_distribution(itemise(kinds), 1.0) is None
+    assert loss_distribution(itemise(Laplace(1, 1)), 1e9) is None
+    assert loss_distribution(itemise(DiscreteLaplace(2000, 1)), 2000.0) is None
+    assert loss_distribution(itemise(Repeated(Laplace(1, 10**6), 10**9)), 1.0) is None
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.sampled_from([1, 3, 10]), st.floats(-2, 2))
@@ -109,10 +117,6 @@ def test_what_does_not_move_costs_nothing(leaf: Mechanism) -> None:
     assert loss_distribution(itemise(leaf), 1.0) is None
 
 
-def test_a_discrete_gaussian_that_does_not_move_costs_nothing() -> None:
-    assert at(curve_of(DiscreteGaussian(0, 1, 1)), 0.0) == 0
-
-
 @pytest.mark.parametrize(
     "leaf",
     [
@@ -129,14 +133,6 @@ def test_a_discrete_gaussian_that_does_not_move_costs_nothing() -> None:
 def test_no_curve_is_claimed_where_none_is_proved_or_affordable(leaf: Mechanism) -> None:
     assert curves_of(leaf) is None
     assert loss_distribution(itemise(Composed((leaf, PoissonBinomial(2, 2, 0.1)))), 1.0) is None
-
-
-def test_a_composition_of_too_many_kinds_is_left_to_other_routes() -> None:
-    kinds = Composed(tuple(Laplace(1, scale) for scale in range(10, 60)))
-    assert loss_distribution(itemise(kinds), 1.0) is None
-    assert loss_distribution(itemise(Laplace(1, 1)), 1e9) is None
-    assert loss_distribution(itemise(DiscreteLaplace(2000, 1)), 2000.0) is None
-    assert loss_distribution(itemise(Repeated(Laplace(1, 10**6), 10**9)), 1.0) is None
 
 
 def our_epsilon(event: Event, delta: float) -> float:
@@ -205,11 +201,16 @@ def test_a_loss_distribution_is_above_the_exact_curve_it_composes() -> None:
             assert oracle.hockey_stick_of_tables(*pair, epsilon) <= losses.delta(epsilon)
 
 
-def test_a_delta_finer_than_the_arithmetic_is_not_claimed() -> None:
+def test_neither_a_delta_finer_than_the_arithmetic_nor_an_unbounded_loss_has_a_finite_epsilon() -> None:
     losses = loss_distribution(itemise(Repeated(Laplace(1, 10), 1000)), 10.0)
     assert losses is not None
     assert losses.epsilon(losses.lost / 2) == math.inf
     assert losses.epsilon(1e-5) < losses.epsilon(1e-7)
+    losses = loss_distribution(itemise(Repeated(Gaussian(1, 2), times=40)), 16.0)
+    unbounded = max(float(pmf.get_delta_for_epsilon(2.0**13)) for pmf in there(losses).directions)
+    assert unbounded > 0
+    assert there(losses).epsilon(there(losses).lost + unbounded / 2) == math.inf
+    assert there(losses).epsilon(there(losses).lost) == math.inf
 
 
 @pytest.mark.parametrize("event", [Laplace(1, 10), PoissonSampled(0.1, Gaussian(1, 2))])
@@ -225,9 +226,29 @@ def test_the_least_epsilon_is_the_librarys_own_and_never_below_its_curve(
     assert there(losses).delta(found) <= delta
 
 
-def test_what_has_no_finite_loss_has_no_finite_epsilon() -> None:
-    losses = loss_distribution(itemise(Repeated(Gaussian(1, 2), times=40)), 16.0)
-    unbounded = max(float(pmf.get_delta_for_epsilon(2.0**13)) for pmf in there(losses).directions)
-    assert unbounded > 0
-    assert there(losses).epsilon(there(losses).lost + unbounded / 2) == math.inf
-    assert there(losses).epsilon(there(losses).lost) == math.inf
+# Functions of doubles that accounting rests on, against many digits.
+
+
+@given(st.floats(0.0, 40.0))
+def test_the_scaled_error_function_keeps_the_digits_it_promises(x: float) -> None:
+    with mpmath.workprec(300):
+        exact = mpmath.exp(mpmath.mpf(x) ** 2) * mpmath.erfc(mpmath.mpf(x))
+        assert abs(scaled_erfc(x) / exact - 1) < mpmath.mpf(2) ** -50
+
+
+@pytest.mark.parametrize("x", [1e3, 1e8, 1e150, 1e300])
+def test_far_out_the_scaled_error_function_is_one_over_x(x: float) -> None:
+    # The next term of its series is 1/(2x²) of this.
+    assert scaled_erfc(x) * x == pytest.approx(np.pi**-0.5, rel=1 / x**2 + 1e-15 if x < 1e100 else 1e-15)
+
+
+@given(st.lists(st.floats(-800.0, 800.0), min_size=1, max_size=30))
+def test_a_sum_of_exponentials_is_that_of_many_digits(logarithms: list[float]) -> None:
+    with mpmath.workprec(3000):
+        exact = mpmath.log(mpmath.fsum(mpmath.exp(mpmath.mpf(each)) for each in logarithms))
+    assert float(log_sum(np.array(logarithms))) == pytest.approx(float(exact), rel=1e-14, abs=1e-14)
+
+
+def test_sums_of_exponentials_are_over_the_last_axis_and_take_what_has_no_mass() -> None:
+    table = np.array([[0.0, -np.inf], [-np.inf, -np.inf], [5.0, 5.0]])
+    assert log_sum(table) == pytest.approx([0.0, -np.inf, 5.0 + np.log(2.0)])

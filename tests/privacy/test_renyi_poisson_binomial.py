@@ -70,12 +70,15 @@ def test_the_homogeneous_pair_is_the_worst_for_renyi(contributors: int, trials: 
         )
 
 
-def test_for_the_hockey_stick_the_homogeneous_pair_is_not_the_worst() -> None:
+def test_the_homogeneous_pair_is_not_the_worst_for_the_hockey_stick_and_two_of_three_are_bounded() -> None:
     """Why the loss distribution takes the pointwise largest curve."""
     high, low = probabilities(PoissonBinomial(2, 4, Fraction(1, 10)))
     firsts, seconds = worst_pairs(2, 4, high, low)
     sticks = np.maximum(0, firsts - math.exp(0.2) * seconds).sum(axis=1)
     assert sticks.max() > 1.05 * sticks[-1]
+    leaf = PoissonBinomial(3, 1, BETA, changed=2)
+    for first, second in oracle.neighbours_of_coins(2, 1, (LOW, HIGH)):
+        assert oracle.renyi_of_tables(first, second, 3.0) <= poisson_binomial_renyi(leaf, 3.0) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("order", [1.2, 2.0, 10.0])
@@ -88,28 +91,16 @@ def test_all_contributors_changing_costs_every_coin(order: float) -> None:
     assert math.isclose(float(curve.forward(np.array([0.0]))[0]), float(2 * BETA), rel_tol=1e-12)
 
 
-def test_two_of_three_contributors_changing_is_bounded() -> None:
-    leaf = PoissonBinomial(3, 1, BETA, changed=2)
-    for first, second in oracle.neighbours_of_coins(2, 1, (LOW, HIGH)):
-        assert oracle.renyi_of_tables(first, second, 3.0) <= poisson_binomial_renyi(leaf, 3.0) * (1 + 1e-12)
-
-
-def test_a_long_sum_is_cut_into_groups_that_cost_hardly_more() -> None:
+def test_long_sums_are_cut_into_groups_and_crowds_and_extremes_stay_within_bounds() -> None:
     leaf = PoissonBinomial(10, 128, Fraction(1, 20))
     cut = groups(leaf)
     assert sum(trials * count for _, trials, count in cut) == 128
     assert all(contributors == 10 and contributors * trials <= MAX_SUM for contributors, trials, _ in cut)
     exact = homogeneous_renyi(10, 128, 0.05, 2.0)
     assert exact <= poisson_binomial_renyi(leaf, 2.0) <= 1.001 * exact
-
-
-def test_contributors_past_the_longest_sum_count_as_known() -> None:
     crowd = PoissonBinomial(MAX_SUM + 50, 1, Fraction(1, 10))
     assert groups(crowd) == [(MAX_SUM, 1, 1)]
     assert poisson_binomial_renyi(crowd, 2.0) >= homogeneous_renyi(MAX_SUM + 50, 1, 0.1, 2.0)
-
-
-def test_extreme_parameters_stay_within_doubles() -> None:
     leaf = PoissonBinomial(50, 7, Fraction(499, 1000))
     assert 0 < poisson_binomial_renyi(leaf, 64.0) <= pure_loss(leaf) * (1 + 1e-9)
 

@@ -53,15 +53,13 @@ def distance(one: list[mpf], other: list[mpf]) -> mpf:
 
 
 @pytest.mark.parametrize(("bits", "least"), [(COARSE_BITS, 4), (FINE_BITS, 36), (FINEST_BITS, 72)])
-def test_the_roundings_are_as_near_as_they_are_charged_for(bits: int, least: int) -> None:
+def test_the_roundings_are_as_near_as_charged_and_take_what_vectors_and_matrices_need(
+    bits: int, least: int
+) -> None:
     with mpmath.workprec(3000):
         for variance in (least, 2 * least):
             series = eta(variance)
             assert series * (1 + series) / (1 - series) < mpmath.mpf(2) ** -(bits + 12)
-
-
-@pytest.mark.parametrize(("bits", "least"), [(COARSE_BITS, 4), (FINE_BITS, 36), (FINEST_BITS, 72)])
-def test_a_rounding_takes_what_a_vector_and_a_matrix_need(bits: int, least: int) -> None:
     used = ROUNDING_VARIANCES[bits]
     assert used >= least and smallest_part(bits) >= 2 * least
     # Off the diagonal the variance is half, so that it takes 2s² of the whole; the event has left out some already.
@@ -158,8 +156,14 @@ def test_no_vector_of_discrete_gaussians_costs_more_than_the_route_says(
         assert exact_delta(variance, shift, epsilon) <= delta_at(event, epsilon) + 1e-13
 
 
-def test_without_what_rounding_takes_the_normal_curve_would_be_too_small() -> None:
+def test_without_what_rounding_takes_the_curve_would_be_too_small_and_more_entries_cost_no_less() -> None:
     assert exact_delta(1, (1,), 2.2) > 1.2 * gaussian_delta(1.0, 2.2)
+    costs = [account(DiscreteGaussian(50, 10**4, coordinates=n), 1e-6).epsilon for n in (2, 10**3, 10**9)]
+    assert all(less <= more for less, more in itertools.pairwise(costs))
+    small = DiscreteGaussian(1, 6, coordinates=40)
+    assert account(small, 1e-5).epsilon == account(DiscreteGaussian(1, 6), 1e-5).epsilon
+    large = DiscreteGaussian(10, 600, coordinates=40)
+    assert account(large, 1e-5).epsilon < account(DiscreteGaussian(10, 600), 1e-5).epsilon
 
 
 def test_the_route_needs_what_central_normal_noise_needs() -> None:
@@ -171,29 +175,19 @@ def test_the_route_needs_what_central_normal_noise_needs() -> None:
     assert 4.0 < math.sqrt(calibrate(blind, epsilon=1.0, delta=1e-5)) / 10**6 < 4.1
 
 
-def test_at_a_small_variance_the_renyi_curve_is_the_better_one() -> None:
-    small = DiscreteGaussian(1, 6, coordinates=40)
-    assert account(small, 1e-5).epsilon == account(DiscreteGaussian(1, 6), 1e-5).epsilon
-    large = DiscreteGaussian(10, 600, coordinates=40)
-    assert account(large, 1e-5).epsilon < account(DiscreteGaussian(10, 600), 1e-5).epsilon
-
-
-def test_compositions_of_normal_and_discrete_gaussians_are_one_normal_release() -> None:
+def test_compositions_and_secret_samples_cost_what_normal_noise_does() -> None:
     events = (DiscreteGaussian(30, 10**4, coordinates=9), Gaussian(3, 10))
     cost = account(Composed(tuple(Repeated(event, 2) for event in events)), 1e-6)
     assert cost.method.startswith("Gaussian")
     [first, *_] = rounded_normals(itemise(Repeated(Composed(events), 3)))
     assert first.draws == 27
     assert first.total_variation == Fraction(27, 2**112)
-
-
-def test_a_secret_sample_of_discrete_gaussians_costs_what_one_of_normal_noise_does() -> None:
     leaf = DiscreteGaussian(1000, 10**7, coordinates=20)
     sampled = Repeated(PoissonSampled(Fraction(1, 10), Approximated(leaf, draws=40)), 50)
     normal = Repeated(PoissonSampled(Fraction(1, 10), Gaussian(1000, math.sqrt(10**7))), 50)
-    cost, ideal = account(sampled, 1e-6).epsilon, account(normal, 1e-6).epsilon
-    assert ideal <= cost <= ideal * (1 + 1e-4)
-    assert cost < least_epsilon(itemise(sampled), 1e-6)[0]
+    spent, ideal = account(sampled, 1e-6).epsilon, account(normal, 1e-6).epsilon
+    assert ideal <= spent <= ideal * (1 + 1e-4)
+    assert spent < least_epsilon(itemise(sampled), 1e-6)[0]
 
 
 def test_what_has_no_normal_reading_has_none() -> None:
@@ -216,7 +210,7 @@ def test_roots_are_rounded_down_and_hardly(square: Fraction) -> None:
     assert root**2 <= square < (root * (1 + Fraction(1, 2**100))) ** 2
 
 
-def test_fine_draws_reach_an_epsilon_where_coarse_ones_cost_more_than_delta() -> None:
+def test_fine_draws_reach_where_coarse_ones_cost_more_than_delta_and_past_doubles_nothing_does() -> None:
     leaf = DiscreteGaussian(10**6, Fraction(10**12, 200), coordinates=1000)
     with pytest.raises(PrivacyError, match="e\\^ε"):
         account(Approximated(leaf, draws=2000), 1e-5)
@@ -225,9 +219,6 @@ def test_fine_draws_reach_an_epsilon_where_coarse_ones_cost_more_than_delta() ->
     assert 150 < cost.epsilon < 170
     assert delta_at(fine, cost.epsilon) <= 1e-5 * (1 + 1e-6)
     assert delta_at(Approximated(leaf, draws=2000), cost.epsilon) == 1.0
-
-
-def test_past_what_doubles_hold_no_epsilon_is_stated() -> None:
     leaf = DiscreteGaussian(10**6, Fraction(10**12, 2000), coordinates=1000)
     with pytest.raises(PrivacyError, match="e\\^ε"):
         account(Approximated(leaf, draws=2000, bits=FINE_BITS), 1e-5)
@@ -246,8 +237,3 @@ def test_events_say_how_fine_their_draws_are_and_those_of_before_are_coarse() ->
     for wrong in ({**event_to_data(fine), "bit": 3}, {**event_to_data(fine), "bits": 0}):
         with pytest.raises(ValueError, match="bit"):
             event_from_data(wrong)
-
-
-def test_more_known_entries_never_cost_less() -> None:
-    costs = [account(DiscreteGaussian(50, 10**4, coordinates=n), 1e-6).epsilon for n in (2, 10**3, 10**9)]
-    assert all(less <= more for less, more in itertools.pairwise(costs))

@@ -205,21 +205,22 @@ def test_the_blocks_of_a_zeroed_record_add_up_to_the_whole(
     assert abs(sum(block.l2_squared for block in blocks) - total.l2_squared) <= len(blocks)
 
 
-def test_a_sign_attains_twice_the_cross_block() -> None:
+def test_a_sign_attains_twice_the_cross_block_and_more_replaced_never_moves_less() -> None:
     row = boxes((2, 3), side=2, label=3, constant=2)
     p, q = np.array([2, 2, 3]), np.array([2, 2, 2])
     assert np.abs(np.outer(p, q)).sum() == cross_zeroed(row, 0, 1).l1
     assert np.abs(2 * np.outer(p, q)).sum() == cross_replaced(row, 1, 0).l1
     assert (4 * np.outer(p, q) ** 2).sum() == cross_replaced(row, 1, 0).l2_squared
-
-
-def test_nobody_replaced_changes_nothing_and_more_replaced_never_less() -> None:
     row = boxes((2, 3, 1), side=5, label=20, constant=5, holder=2)
     assert row.replaced(()).l1 == 0 and row.replaced(()).l2 == 0
     for small, large in (({0}, {0, 1}), ({0, 1}, row.everybody), ({2}, {1, 2})):
         assert row.replaced(small).l1 <= row.replaced(large).l1
         assert row.replaced(small).l2_squared <= row.replaced(large).l2_squared
     assert row.features == 6 and row.largest == 20
+    row = CoefficientRow((FeatureBounds.ball(3, square=101), FeatureBounds.ball(2, square=77)), 0, 9, 4)
+    for change in (row.zeroed(), row.replaced({0}), row.replaced({0, 1}), cross_zeroed(row, 0, 1)):
+        assert change.l1.denominator == change.l2_squared.denominator == 1
+        assert isinstance(change.l1, Fraction)
 
 
 @pytest.mark.parametrize(
@@ -239,10 +240,3 @@ def test_nobody_replaced_changes_nothing_and_more_replaced_never_less() -> None:
 def test_bounds_that_make_no_sense_are_refused(make: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         make()
-
-
-def test_bounds_are_whole_numbers() -> None:
-    row = CoefficientRow((FeatureBounds.ball(3, square=101), FeatureBounds.ball(2, square=77)), 0, 9, 4)
-    for change in (row.zeroed(), row.replaced({0}), row.replaced({0, 1}), cross_zeroed(row, 0, 1)):
-        assert change.l1.denominator == change.l2_squared.denominator == 1
-        assert isinstance(change.l1, Fraction)

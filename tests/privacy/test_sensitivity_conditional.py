@@ -50,13 +50,9 @@ def covers(bounds: list[Fraction], exact: NDArray[np.int64]) -> bool:
 
 
 @pytest.mark.parametrize("row", SHAPES, ids=str)
-def test_no_record_moves_moments_by_class_further_when_it_is_zeroed_out(row: RowShape) -> None:
+def test_no_record_moves_moments_by_class_further_when_it_is_zeroed_out_or_replaced(row: RowShape) -> None:
     exact = brute.measures(by_class(brute.all_rows(row), row.features, row.label_entries)).max(0)
     assert covers(claimed(conditional_change_zero_out(row)), exact)
-
-
-@pytest.mark.parametrize("row", SHAPES, ids=str)
-def test_no_record_moves_moments_by_class_further_when_it_is_replaced(row: RowShape) -> None:
     products = by_class(brute.all_rows(row), row.features, row.label_entries)
     exact = np.max([brute.measures(products - one).max(0) for one in products], axis=0)
     claim = conditional_change_replace(row)
@@ -99,7 +95,7 @@ def test_no_part_of_a_record_moves_moments_by_class_further_when_it_is_replaced(
         assert covers(claimed(conditional_change_part_replaced(part, rest)), worst_part(part, rest))
 
 
-def test_the_plain_bound_would_be_too_small_where_the_label_can_change() -> None:
+def test_the_plain_bound_would_be_too_small_where_the_label_can_change_and_needs_classes() -> None:
     from colonnade.privacy.sensitivity.matrix import matrix_change_part_replaced
 
     labels, own = labelled(1, 1, 2, 1), RowShape(2, 9)
@@ -107,8 +103,5 @@ def test_the_plain_bound_would_be_too_small_where_the_label_can_change() -> None
     plain = matrix_change_part_replaced(labels, own)
     assert not covers(claimed(plain), exact)
     assert covers(claimed(conditional_change_part_replaced(labels, own)), exact)
-
-
-def test_moments_without_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="one-hot"):
         conditional_change_zero_out(RowShape(2, 4))

@@ -31,22 +31,18 @@ def parts(largest: int) -> list[tuple[int, int, bool]]:
 
 
 @pytest.mark.parametrize(("features", "own", "label"), parts(4))
-def test_no_vertex_moves_a_partys_linear_coefficients_further(features: int, own: int, label: bool) -> None:
+def test_no_vertex_moves_a_partys_coefficients_further(features: int, own: int, label: bool) -> None:
     change = formulas.linear_part_replaced(features, own=own, holds_label=label)
     entries, mine = features + 1, own + label
     assert brute.linear_part(entries, 1, own=mine) <= change.l1 * CLOSE
     assert brute.linear_part(entries, 2, own=mine) <= change.l2 * CLOSE
     ordered = fm.linear_part_ordered_l1(features, own=own, holds_label=label)
     assert brute.linear_part(entries, 1, own=mine, ordered=True) == ordered
-
-
-@pytest.mark.parametrize(("features", "own", "label"), parts(4))
-def test_no_vertex_moves_a_partys_logistic_coefficients_further(features: int, own: int, label: bool) -> None:
     change = formulas.logistic_part_replaced(features, own=own, holds_label=label)
     assert brute.logistic_part(features, 1, own=own, holds_label=label) <= change.l1 * CLOSE
     assert brute.logistic_part(features, 2, own=own, holds_label=label) <= change.l2 * CLOSE
-    ordered = brute.logistic_part(features, 1, own=own, holds_label=label, ordered=True)
-    assert ordered <= fm.logistic_part_ordered_l1(features, own=own, holds_label=label) * CLOSE
+    worst = brute.logistic_part(features, 1, own=own, holds_label=label, ordered=True)
+    assert worst <= fm.logistic_part_ordered_l1(features, own=own, holds_label=label) * CLOSE
 
 
 @pytest.mark.parametrize(("features", "own", "label"), parts(2))
@@ -93,11 +89,13 @@ def test_zeroing_out_a_flat_record_attains_the_box_sensitivities(features: int) 
         assert np.linalg.norm(change) == pytest.approx(bound.l2, rel=1e-14)
 
 
-def test_the_papers_linear_sensitivities_double_and_its_party_sensitivities_fall_short() -> None:
+def test_the_papers_linear_sensitivities_double_and_norms_are_rounded_up() -> None:
     assert [fm.linear_part_ordered_l1(d, own=d, holds_label=True) for d in (1, 2, 3, 4)] == [4, 9, 16, 25]
     assert fm.linear_part_ordered_l1(10, own=1, holds_label=False) == 40
     assert fm.linear_part_ordered_l1(14, own=3, holds_label=False) == 144
     assert fm.linear_part_ordered_l1(800, own=200, holds_label=False) == 480800
+    assert Fraction(fm.CoefficientChange(Fraction(1), Fraction(2)).l2) ** 2 > 2
+    assert Fraction(fm.CoefficientChange(Fraction(1), Fraction(3)).l2) ** 2 > 3
 
 
 def ball(generator: Any, size: int, radius_squared: float) -> NDArray[np.float64]:
@@ -166,11 +164,6 @@ def test_a_part_moves_no_more_than_the_record(sizes: tuple[int, int], label: boo
         mine, record = part(features, own=own, holds_label=label), whole(features)
         assert mine.l1 <= record.l1
         assert mine.l2_squared <= record.l2_squared
-
-
-def test_the_l2_norm_is_rounded_up() -> None:
-    assert Fraction(fm.CoefficientChange(Fraction(1), Fraction(2)).l2) ** 2 > 2
-    assert Fraction(fm.CoefficientChange(Fraction(1), Fraction(3)).l2) ** 2 > 3
 
 
 @pytest.mark.parametrize(

@@ -67,16 +67,10 @@ def test_replacing_costs_at_most_twice_zeroing_out(gamma: int, columns: int, nor
         assert out.l2 <= swap.l2 <= 2 * out.l2 + 1
 
 
-def test_the_formula_agrees_with_the_integers() -> None:
+def test_formulas_agree_with_the_integers_and_impossible_gradients_are_refused() -> None:
     shape = GradientShape(gamma=64, columns=5, norm_squared=70**2, weight_squared=60**2)
     assert [part.l2 for part in three_part_zero_out(shape)] == [70, 60 * 70**2, 64 * 70]
-
-
-def test_an_integer_vector_is_never_longer_in_l1_than_its_squared_l2() -> None:
     assert GradientChange.of_square(3, entries=1000).l1 == 3
-
-
-def test_impossible_gradients_are_refused() -> None:
     with pytest.raises(ValueError):
         GradientShape(gamma=0, columns=1, norm_squared=1, weight_squared=1)
     with pytest.raises(ValueError):

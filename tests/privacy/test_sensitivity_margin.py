@@ -26,23 +26,8 @@ from colonnade.privacy.sensitivity.gradient import (
 
 
 @pytest.mark.parametrize("harmonics", HARMONICS)
-def test_the_stored_coefficients_are_the_programs(harmonics: int) -> None:
+def test_stored_coefficients_are_the_programs_and_bounds_hold_between_the_angles(harmonics: int) -> None:
     assert Curve.of(harmonics).coefficients == fitted_coefficients(harmonics)
-
-
-def value(curve: Curve, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    angles = np.outer(margins, np.arange(1, curve.harmonics + 1)) * (2 * np.pi / PERIOD)
-    a, b = (np.array(part) / MILLION for part in (curve.cosines, curve.sines))
-    return float(curve.constant) + np.cos(angles) @ a + np.sin(angles) @ b
-
-
-def test_the_curve_of_six_harmonics_is_near_the_capped_logistic() -> None:
-    margins = np.linspace(-4, 14, 5000)
-    assert np.abs(value(Curve.of(6), margins) - capped_logistic(margins)).max() < 0.031
-
-
-@pytest.mark.parametrize("harmonics", HARMONICS)
-def test_bounds_hold_between_the_angles_and_are_tight(harmonics: int) -> None:
     curve = Curve.of(harmonics)
     low, high = curve.bounds
     seen = value(curve, np.linspace(0, PERIOD, 7 * ANGLES + 1))
@@ -51,17 +36,20 @@ def test_bounds_hold_between_the_angles_and_are_tight(harmonics: int) -> None:
     assert curve.slope == pytest.approx(steepest, rel=1e-4)
 
 
-def test_the_bound_would_notice_a_larger_coefficient() -> None:
+def value(curve: Curve, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    angles = np.outer(margins, np.arange(1, curve.harmonics + 1)) * (2 * np.pi / PERIOD)
+    a, b = (np.array(part) / MILLION for part in (curve.cosines, curve.sines))
+    return float(curve.constant) + np.cos(angles) @ a + np.sin(angles) @ b
+
+
+def test_the_curve_of_six_harmonics_is_near_the_capped_logistic_and_a_larger_one_would_be_noticed() -> None:
+    margins = np.linspace(-4, 14, 5000)
+    assert np.abs(value(Curve.of(6), margins) - capped_logistic(margins)).max() < 0.031
     curve = Curve.of(6)
     larger = Curve((curve.coefficients[0] + 100, *curve.coefficients[1:]))
     assert larger.bounds[1] - curve.bounds[1] == Fraction(100, MILLION)
-
-
-def test_cosines_are_rounded_to_nearest_and_close_the_circle() -> None:
-    cosines, sines = circle()
-    exact = 2 * np.pi * np.arange(ANGLES) / ANGLES
-    assert np.abs(cosines - np.cos(exact) * 2**40).max() < 0.501
-    assert np.abs(sines - np.sin(exact) * 2**40).max() < 0.501
+    with pytest.raises(PlanError, match="harmonics = 40"):
+        Curve.of(40)
 
 
 def slopes_by_tables(waves: Waves, angles: list[int], others: int) -> list[tuple[int, int]]:
@@ -181,13 +169,14 @@ def test_any_finite_score_is_one_of_the_angles(scores: list[float]) -> None:
     assert found.min() >= 0 and found.max() < ANGLES
 
 
-def test_an_angle_is_the_nearest() -> None:
+def test_angles_are_the_nearest_and_cosines_close_the_circle() -> None:
     scores = np.random.default_rng(2).uniform(-50, 50, 1000)
     rotated = np.remainder(scores - angle_of(scores) * (PERIOD / ANGLES) + PERIOD / 2, PERIOD) - PERIOD / 2
     assert np.abs(rotated).max() <= PERIOD / ANGLES / 2 * (1 + 1e-9)
-
-
-# --- brute force over small integers
+    cosines, sines = circle()
+    exact = 2 * np.pi * np.arange(ANGLES) / ANGLES
+    assert np.abs(cosines - np.cos(exact) * 2**40).max() < 0.501
+    assert np.abs(sines - np.sin(exact) * 2**40).max() < 0.501
 
 
 def rows_of(columns: int, norm_squared: int) -> list[NDArray[np.int64]]:
@@ -240,17 +229,6 @@ def test_no_change_of_the_others_part_shows_the_label_holder_more(
     assert most <= bound.l2**2
 
 
-def test_several_heads_add_up_in_squares() -> None:
-    one = margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4)
-    four = margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4, heads=4)
-    assert four.l2 == 2 * one.l2
-
-
-def test_curves_that_are_not_fitted_are_refused() -> None:
-    with pytest.raises(PlanError, match="harmonics = 40"):
-        Curve.of(40)
-
-
 # --- owners that deal any rows of the norm they prove
 
 
@@ -289,13 +267,16 @@ def test_whichever_owner_deviates_its_slope_stays_within_the_bound_and_one_of_th
     assert most <= bound.most - 3 <= 1.1 * most + 2
 
 
-def test_either_owner_can_be_the_one_that_decides() -> None:
+def test_either_owner_can_be_the_one_that_decides_and_heads_add_up_in_squares() -> None:
     """A bound that left one of them out would be too small in one of these."""
     strong, weak = RowNorms(25, (16, 9)), RowNorms(25, (1, 1))
     holder = verified_slopes(TableBounds(plain=strong, labelled=RowNorms(100, (0, 0)), others=1), constant=0)
     other = verified_slopes(TableBounds(plain=RowNorms(100, (0, 0)), labelled=strong, others=1), constant=0)
     assert holder.most == other.most == 50
     assert verified_slopes(TableBounds(weak, weak, others=1), constant=0).most == 7
+    one = margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4)
+    four = margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4, heads=4)
+    assert four.l2 == 2 * one.l2
 
 
 @pytest.mark.parametrize("harmonics", HARMONICS)

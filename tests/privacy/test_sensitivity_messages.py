@@ -102,14 +102,10 @@ def test_no_residual_is_larger_steeper_or_further_from_another(
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_row_bound_is_attained(name: str) -> None:
+def test_the_row_bound_is_attained_and_no_residual_falls_as_the_score_rises(name: str) -> None:
     for sizes in SIZES:
         tolerance = 1e-3 if name == "logistic" else 1e-12  # the best received value lies between grid points
         assert extremes(name, sizes)[2] == pytest.approx(LOSSES[name][1](*sizes).row, rel=tolerance)
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_a_residual_never_falls_as_the_score_rises(name: str) -> None:
     residual, _, labels = LOSSES[name]
     for y in labels(1.5):
         assert (np.diff(residual(np.linspace(-3, 3, 1000), y)) >= -1e-15).all()
@@ -149,6 +145,11 @@ def run(
     return sent
 
 
+def passive_run(schedule: Schedule, x: NDArray[np.float64], **how: Any) -> list[NDArray[np.float64]]:
+    """Scores are sent, and residuals come from elsewhere."""
+    return run(schedule, x, message=lambda _, s, m: s, residual=lambda _, s, m: m, **how)
+
+
 def distance(first: list[NDArray[np.float64]], second: list[NDArray[np.float64]]) -> float:
     return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(first, second, strict=True)))
 
@@ -168,22 +169,9 @@ def test_two_passive_runs_on_neighbouring_data_stay_within_the_total(
     other[generator.integers(schedule.rows)] *= -1
     received = generator.choice([-clip, clip], (schedule.steps, schedule.batch))
     w0 = project(generator.normal(size=2) * 3, radius)
-    sent = [
-        run(
-            schedule,
-            data,
-            message=lambda _, s, m: s,
-            residual=lambda _, s, m: m,
-            radius=radius,
-            step_size=step_size,
-            ridge=ridge,
-            received=received,
-            w0=w0,
-        )
-        for data in (x, other)
-    ]
-    bound = passive_messages(schedule, radius=radius, cap=cap, step_size=step_size, clip=clip, ridge=ridge)
-    assert distance(*sent) <= bound.total
+    how: dict[str, Any] = {"radius": radius, "step_size": step_size, "ridge": ridge}
+    sent = [passive_run(schedule, data, received=received, w0=w0, **how) for data in (x, other)]
+    assert distance(*sent) <= passive_messages(schedule, cap=cap, clip=clip, **how).total
 
 
 @given(
@@ -208,6 +196,7 @@ def test_two_active_runs_on_neighbouring_data_stay_within_the_total(
     changed[record] = generator.choice(labels(ky))
     received = generator.uniform(-radius * passive, radius * passive, (schedule.steps, schedule.batch))
     w0 = project(generator.normal(size=2) * 3, radius)
+    how: dict[str, Any] = {"radius": radius, "step_size": step_size, "ridge": ridge}
 
     def sent(data: NDArray[np.float64], label: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         def h(
@@ -216,21 +205,9 @@ def test_two_active_runs_on_neighbouring_data_stay_within_the_total(
             result: NDArray[np.float64] = residual(scores + m, label[batch])
             return result
 
-        return run(
-            schedule,
-            data,
-            message=h,
-            residual=h,
-            radius=radius,
-            step_size=step_size,
-            ridge=ridge,
-            received=received,
-            w0=w0,
-        )
+        return run(schedule, data, message=h, residual=h, received=received, w0=w0, **how)
 
-    bound = active_messages(
-        schedule, bounds(radius, cap, passive, ky), radius=radius, cap=cap, step_size=step_size, ridge=ridge
-    )
+    bound = active_messages(schedule, bounds(radius, cap, passive, ky), cap=cap, **how)
     assert distance(sent(x, y), sent(other, changed)) <= bound.total
 
 
@@ -273,21 +250,9 @@ def test_the_passive_bound_is_nearly_attained() -> None:
     other[0] = -1.0
     received = np.full((schedule.steps, 10), 0.0)
     received[:: schedule.steps_per_epoch, 0] = 1.0
-    sent = [
-        run(
-            schedule,
-            data,
-            message=lambda _, s, m: s,
-            residual=lambda _, s, m: m,
-            radius=1.0,
-            step_size=0.01,
-            ridge=0.0,
-            received=received,
-            w0=np.ones(1),
-        )
-        for data in (x, other)
-    ]
-    bound = passive_messages(schedule, radius=1, cap=1, step_size=0.01, clip=1)
+    how: dict[str, Any] = {"radius": 1.0, "step_size": 0.01, "ridge": 0.0}
+    sent = [passive_run(schedule, data, received=received, w0=np.ones(1), **how) for data in (x, other)]
+    bound = passive_messages(schedule, cap=1, clip=1, **how)
     assert 0.99 * bound.total < distance(*sent) <= bound.total
 
 
@@ -319,10 +284,11 @@ def test_larger_clips_and_more_epochs_never_cost_less(epochs: int, radius: float
     assert total(epochs, clip) <= total(epochs, clip * 1.5) * (1 + 1e-12)
 
 
-def test_a_step_that_spreads_weights_apart_is_refused() -> None:
+def test_a_step_that_spreads_weights_apart_is_refused_and_a_total_is_a_root_of_squares() -> None:
     bounds = losses.least_squares_bounds(radius=1, active_cap=1, passive_cap=1, label_bound=1)
     with pytest.raises(ValueError, match="at most 1"):
         active_messages(Schedule(5, 5, 1), bounds, radius=1, cap=1, step_size=1.1)
+    assert StepSensitivities((1.0, 2.0, 2.0)).total == 3.0
 
 
 @pytest.mark.parametrize(
@@ -337,10 +303,6 @@ def test_a_step_that_spreads_weights_apart_is_refused() -> None:
 def test_impossible_settings_are_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         call()
-
-
-def test_the_total_is_the_root_of_the_sum_of_squares() -> None:
-    assert StepSensitivities((1.0, 2.0, 2.0)).total == 3.0
 
 
 @settings(deadline=None)

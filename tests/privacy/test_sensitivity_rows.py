@@ -11,11 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
-from colonnade.privacy.sensitivity.matrix import (
-    Rounding,
-    norm_squared_bound,
-    rounded_norm_squared,
-)
+from colonnade.privacy.sensitivity.matrix import Rounding, norm_squared_bound, rounded_norm_squared
 
 ROUNDINGS = ("nearest", "retry", "toward_zero", "stochastic")
 NEIGHBOURS = {

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_server_intersection import BLINDED, IDS, inputs_of, people, steps, table_of
+from test_server_intersection import aligned as matched
 from training_specs import requested
 from typed import there, untyped
 
@@ -12,7 +14,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, RemoteProtocolError
 from colonnade.federation.federation import Federation
-from colonnade.ledger import Cut, Ledger, Opening
+from colonnade.ledger import Cut, Opening
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
 from colonnade.protocols import agreement as parts
@@ -22,16 +24,11 @@ from colonnade.protocols.alignment import Alignment, _digest, align
 from colonnade.protocols.intersection import Ids
 from colonnade.runtime.journal import KNOWN, PROVED
 from colonnade.runtime.party import Group, Party
-from colonnade.runtime.run import Outcome, PartyInputs, run_here
+from colonnade.runtime.run import Outcome, run_here
 from colonnade.runtime.wire import Message
 
 
-def table_of(party: str, ids: list[str]) -> Table:
-    schema = Schema.parse(f"id='n'\n[columns.{party}]\nkind='numeric'\nlow=0\nhigh=1000\n")
-    return Table.from_arrays(party, {party: [float(number[1:]) for number in ids]}, schema, ids=ids)
-
-
-def test_different_id_rules_are_named_before_ids_are_compared() -> None:
+def test_rules_and_budgets_are_compared_before_ids_are() -> None:
     columns = "[columns.{0}]\nkind='numeric'\nlow=0\nhigh=1000\n"
     rules = {"bank": "[id]\ncolumn='n'\ncase='lower'\n", "shop": "id='n'\n"}
     tables = {
@@ -42,59 +39,53 @@ def test_different_id_rules_are_named_before_ids_are_compared() -> None:
     }
     with pytest.raises(PlanError, match="different rules for ids"):
         Federation(tables.values(), budget=(1.0, 1e-5)).align()
+    federation = Federation([table_of("bank", ["p1"]), table_of("shop", ["p1"])], budget=(0.1, 1e-5))
+    with pytest.raises(BudgetExceeded):
+        federation.moments(task="pca", epsilon=1.0, delta=1e-5)
+    assert not federation.ledgers["bank"].comparisons()
 
 
-def aligned(
-    how: Alignment, ids: dict[str, list[str]], *, shown: dict[str, int] | None = None, record: bool = False
-) -> Outcome:
-    group = Group.of(tuple(ids))
-
-    async def program(party: Party, table: Table | None) -> AlignedTable | None:
-        await meet(party)
-        return await align(party, table, how)
-
-    desks = {
-        name: PartyInputs(
-            Ledger.in_memory(name),
-            table_of(name, ids[name]) if name in ids else None,
-            shown_ids=(shown or {}).get(name),
-        )
-        for name in group.members
-    }
-    return run_here(program, group, desks, record=record)
+def aligned(how: Alignment, ids: dict[str, list[str]], **options: Any) -> Outcome:
+    return matched(ids, how, in_shares=False, **options)
 
 
-def people(table: AlignedTable, party: str) -> list[str]:
-    return [f"p{int(value)}" for block in table.blocks() for value in block.columns[party]]
-
-
-IDS = {
-    "bank": [f"p{n}" for n in range(0, 60)],
-    "insurer": [f"p{n}" for n in range(90, 20, -1)],
-    "shop": [f"p{n}" for n in range(0, 200, 2)],
-}
-
-
-@pytest.mark.parametrize("how", ["auto", "curve"])
+@pytest.mark.parametrize("how", ["auto", "curve", "server"])
 @pytest.mark.parametrize("parties", [("bank", "insurer"), ("bank", "insurer", "shop")])
 def test_everybody_gets_the_common_people_in_one_order(how: Alignment, parties: tuple[str, ...]) -> None:
     ids = {party: IDS[party] for party in parties}
     outcome = aligned(how, ids)
-    common = set.intersection(*(set(names) for names in ids.values()))
-    orders = [people(outcome.results[party], party) for party in parties]
-    assert set(orders[0]) == common
+    orders = [people(outcome, party) for party in parties]
+    assert set(orders[0]) == set.intersection(*(set(names) for names in ids.values()))
     assert all(order == orders[0] for order in orders)
     assert len({outcome.results[party].digest for party in parties}) == 1
     assert outcome.results["server"] is None
+    assert bool(steps(outcome) & BLINDED) == (how != "server"), "through the server nobody's ids are points"
 
 
 def test_equal_tables_are_left_as_they_are() -> None:
-    outcome = aligned("auto", {"bank": IDS["bank"], "insurer": IDS["bank"]})
-    assert people(outcome.results["bank"], "bank") == IDS["bank"]
-    plain = aligned("curve", {"bank": IDS["bank"], "insurer": IDS["bank"]})
+    ids = {"bank": IDS["bank"], "insurer": IDS["bank"]}
+    outcome, plain = aligned("auto", ids), aligned("curve", ids)
+    assert people(outcome, "bank") == IDS["bank"]
     assert outcome.bytes_by_step["blinded"] < plain.bytes_by_step["blinded"] / 10, (
         "one point each, not one per person"
     )
+    equal = aligned("equal", ids)
+    assert equal.results["bank"].digest == equal.results["insurer"].digest
+    assert all(b"ids" not in seen.frame for seen in there(equal.seen["server"])), "the server sees no digest"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        (["a", "b"], "do not match"),
+        (["c", "b", "a"], "same ids in different orders"),
+        (["a", "b", "d"], "do not match"),
+    ],
+)
+def test_ids_that_do_not_match_are_an_error_that_shows_none_of_them(theirs: list[str], message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        aligned("equal", {"bank": ["a", "b", "c"], "insurer": theirs})
+    assert "'d'" not in str(caught.value)
 
 
 @pytest.mark.parametrize("how", ["auto", "equal"])
@@ -111,12 +102,8 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: A
             seen.extend((party.name, party.run, entry.frame) for entry in there(party.seen))
 
     group = Group.of(("bank", "insurer"))
-    desks = {
-        name: PartyInputs(Ledger.in_memory(name), table_of(name, ids) if ids else None)
-        for name, ids in {"bank": bank, "insurer": insurer, "server": None}.items()
-    }
     try:
-        run_here(program, group, desks, record=True)
+        run_here(program, group, inputs_of(group, {"bank": bank, "insurer": insurer}), record=True)
     except DataError:
         assert how == "equal"
     party = SimpleNamespace(run=seen[0][1])
@@ -126,26 +113,24 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: A
 
 
 def test_the_common_order_says_nothing_about_the_tables_order() -> None:
-    orders = [people(aligned("curve", IDS).results["bank"], "bank") for _ in range(4)]
+    orders = [people(aligned("curve", IDS), "bank") for _ in range(4)]
     assert all(sorted(order) == sorted(orders[0]) for order in orders)
     assert len({tuple(order) for order in orders}) == 4
 
 
-def test_no_common_people_is_an_error_without_ids_in_it() -> None:
+@pytest.mark.parametrize("how", ["auto", "server"])
+def test_no_common_people_is_an_error_without_ids_in_it(how: Alignment) -> None:
     with pytest.raises(DataError, match="no ids in common") as caught:
-        aligned("auto", {"bank": ["p1", "p2"], "insurer": ["p3"]})
+        aligned(how, {"bank": ["p1", "p2"], "insurer": ["p3"]})
     assert "p1" not in str(caught.value)
 
 
-def test_padding_hides_how_many_people_there_are() -> None:
-    outcome = aligned("curve", {"bank": IDS["bank"], "insurer": IDS["insurer"]}, shown={"insurer": 128})
-    plain = aligned("curve", {"bank": IDS["bank"], "insurer": IDS["insurer"]})
-    assert people(outcome.results["bank"], "bank") != []
+def test_padding_hides_how_many_people_there_are_and_ids_never_travel_in_clear() -> None:
+    ids = {"bank": IDS["bank"], "insurer": IDS["insurer"]}
+    outcome, plain = aligned("curve", ids, shown={"insurer": 128}), aligned("curve", ids)
+    assert people(outcome, "bank") != []
     assert outcome.bytes_by_step["blinded"] > plain.bytes_by_step["blinded"]
-
-
-def test_ids_never_travel_in_clear() -> None:
-    outcome = aligned("curve", IDS, record=True)
+    outcome = aligned("curve", IDS)
     frames = [seen.frame for party in IDS for seen in there(outcome.seen[party])]
     assert frames
     assert not any(number.encode() in frame for frame in frames for number in ("p24", "p58"))
@@ -218,20 +203,10 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> 
         return await align(party, table, "auto")
 
     group = Group.of(("bank", "shop"))
-    desks = {
-        name: PartyInputs(untyped(Full()), table_of(name, ["p1"]) if name != "server" else None)
-        for name in group.members
-    }
+    inputs = inputs_of(group, {"bank": ["p1"], "shop": ["p1"]}, ledger=untyped(Full()))
     with pytest.raises(LedgerError, match="the disk is full"):
-        run_here(program, group, desks)
+        run_here(program, group, inputs)
     assert {step for _, step in sent} <= {"hello", KNOWN, PROVED, "id rules"}
-
-
-def test_a_budget_that_says_no_is_asked_before_ids_are_compared() -> None:
-    federation = Federation([table_of("bank", ["p1"]), table_of("shop", ["p1"])], budget=(0.1, 1e-5))
-    with pytest.raises(BudgetExceeded):
-        federation.moments(task="pca", epsilon=1.0, delta=1e-5)
-    assert not federation.ledgers["bank"].comparisons()
 
 
 # --- three owners, one of whom lies about who stands where

@@ -21,6 +21,9 @@ from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, rerand
 from colonnade.crypto.paillier_vectors import BoundedMask, UniformMask
 from colonnade.crypto.sealing import AgreementKey, SigningKey
 from colonnade.crypto.sharing import Shamir
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import RemoteProtocolError
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import functional_session
@@ -35,9 +38,13 @@ from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_se
 from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.slr.protocol import gradient_session
 from colonnade.numbers.field import FIELD63
+from colonnade.protocols import alignment
+from colonnade.protocols import intersection as server_intersection
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.evaluation import EvaluationSpec, evaluation_session
 from colonnade.protocols.joint_scores import ScoresSpec, scores_session
 from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.runtime.party import Party
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
@@ -202,15 +209,11 @@ def of_step(federation: CoinsFederation, step: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_known_who_draws(case: str) -> None:
+def test_it_is_known_who_draws_and_the_same_coins_are_the_same_bytes(case: str) -> None:
     """A place at which nobody draws any more, or one that is new, is seen here."""
     places = CASES[case][3]
     assert set(usual(case).lines) - {ALIGNMENT} == set(places)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_same_coins_are_the_same_bytes(case: str) -> None:
-    """The control: what the next test finds, other coins have made."""
+    # The control: what the next test finds, other coins have made.
     again = finished(case)
     for step in CASES[case][3].values():
         assert of_step(again, step) == of_step(usual(case), step) != []
@@ -278,59 +281,41 @@ def ciphertexts() -> Ciphertexts:
 
 
 SECRET = FIELD63.encode(np.arange(4).reshape(2, 2))
-HIDING: dict[str, tuple[Callable[[Any], Any], dict[str, int]]] = {
-    "a blinded set": (
-        lambda draws: blinded(draws, 8),
-        {"crypto/curve.py:BlindedSet.prepare": 1, "crypto/curve.py:Blinding.draw": 1},
-    ),
-    "a padded set": (
-        lambda draws: blinded(draws, 12),
-        {
-            "crypto/curve.py:BlindedSet.prepare": 1,
-            "crypto/curve.py:Blinding.draw": 1,
-            "crypto/curve.py:BlindedSet.blinded_blocks": 1,
-        },
-    ),
+
+DEAL, UNIT = "crypto/sharing.py:Shamir.deal", "crypto/paillier.py:_unit"
+SET = ("crypto/curve.py:BlindedSet.prepare", "crypto/curve.py:Blinding.draw")
+# What hides something, and the places that draw for it, at one line each.
+HIDING: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
+    "a blinded set": (lambda draws: blinded(draws, 8), SET),
+    "a padded set": (lambda draws: blinded(draws, 12), (*SET, "crypto/curve.py:BlindedSet.blinded_blocks")),
     "a bounded mask": (
         lambda draws: BoundedMask(value_bits=12).draw(3, draws),
-        {"crypto/paillier_vectors.py:BoundedMask.draw": 1},
+        ("crypto/paillier_vectors.py:BoundedMask.draw",),
     ),
     "a uniform mask": (
         lambda draws: UniformMask(10**30 + 57).draw(3, draws),
-        {"crypto/paillier_vectors.py:UniformMask.draw": 1},
+        ("crypto/paillier_vectors.py:UniformMask.draw",),
     ),
-    "a fresh ciphertext": (
-        lambda draws: rerandomised(ciphertexts(), draws).values,
-        {"crypto/paillier.py:_unit": 1},
-    ),
+    "a fresh ciphertext": (lambda draws: rerandomised(ciphertexts(), draws).values, (UNIT,)),
     "an encryption": (
         lambda draws: Encryptor.for_key(paillier_key().public, draws).encrypt([5, 5]).values,
-        {"crypto/paillier.py:_unit": 1, "crypto/paillier.py:Encryptor._randomisers": 1},
+        (UNIT, "crypto/paillier.py:Encryptor._randomisers"),
     ),
     "a key of Paillier's": (
         lambda draws: PrivateKey.generate_for_tests(draws, 256).public.modulus,
-        {"crypto/paillier.py:_prime": 1},
+        ("crypto/paillier.py:_prime",),
     ),
     "a key to agree": (
         lambda draws: AgreementKey.generate(draws).public,
-        {"crypto/sealing.py:AgreementKey.generate": 1},
+        ("crypto/sealing.py:AgreementKey.generate",),
     ),
     "a key to sign": (
         lambda draws: SigningKey.generate(draws).public,
-        {"crypto/sealing.py:SigningKey.generate": 1},
+        ("crypto/sealing.py:SigningKey.generate",),
     ),
-    "shares of degree 1": (
-        lambda draws: shares(Shamir(3, FIELD63), 1, draws),
-        {"crypto/sharing.py:Shamir.deal": 1},
-    ),
-    "shares of degree 2": (
-        lambda draws: shares(Shamir(3, FIELD63), 2, draws),
-        {"crypto/sharing.py:Shamir.deal": 1},
-    ),
-    "shares among five": (
-        lambda draws: shares(Shamir(5, FIELD63), 4, draws),
-        {"crypto/sharing.py:Shamir.deal": 1},
-    ),
+    "shares of degree 1": (lambda draws: shares(Shamir(3, FIELD63), 1, draws), (DEAL,)),
+    "shares of degree 2": (lambda draws: shares(Shamir(3, FIELD63), 2, draws), (DEAL,)),
+    "shares among five": (lambda draws: shares(Shamir(5, FIELD63), 4, draws), (DEAL,)),
 }
 
 
@@ -343,7 +328,7 @@ def test_what_hides_something_draws_and_shows_other_coins(name: str) -> None:
     hide, places = HIDING[name]
     draws = Coins()
     first = hide(draws)
-    assert {where: len(lines) for where, lines in draws.lines.items()} == places
+    assert {where: len(lines) for where, lines in draws.lines.items()} == dict.fromkeys(places, 1)
     assert hide(Coins()) == first
     for where in places:
         other = hide(Coins(other=where))
@@ -379,3 +364,110 @@ def test_a_bounded_mask_is_uniform_below_its_span(bits: int) -> None:
         assert stats.chisquare(np.bincount(seen, minlength=16)).pvalue > FALSE_ALARM
     shorter = [value >> 1 >> (span - 4) for value in drawn]
     assert stats.chisquare(np.bincount(shorter, minlength=16)).pvalue < FALSE_ALARM
+
+
+# Coins that matter where people are matched: who draws, and that other coins there are other bytes on the wire.
+
+
+IDS = {"a": [f"p{n}" for n in range(20)], "b": [f"p{n}" for n in range(25, 5, -1)]}
+SPOILT = "protocols/alignment.py:_align_through_server"
+MATCHING_MEETING = {"protocols/agreement.py:meet": (1, {("hello", "a"), ("hello", "b"), ("hello", "server")})}
+# Of each way the places that draw, at how many lines, and which frames carry what is drawn there: step and sender.
+Places = dict[str, tuple[int, set[tuple[str, str]]]]
+PLACES: dict[Alignment, Places] = {
+    "server": {
+        **MATCHING_MEETING,
+        "crypto/curve.py:Blinding.draw": (1, {("people", "a"), ("people", "b")}),
+        "protocols/intersection.py:_common_key": (
+            1,
+            {(step, owner) for step in ("pseudonym key", "pseudonyms") for owner in IDS},
+        ),
+        "protocols/intersection.py:ask_through_server": (1, {("pseudonyms", "a"), ("pseudonyms", "b")}),
+        SPOILT: (1, set()),
+    },
+    "curve": {
+        **MATCHING_MEETING,
+        "protocols/intersection.py:_ask_everybody": (2, {("blinded ids", "a"), ("common places", "a")}),
+        "protocols/intersection.py:_answer": (1, {("blinded ids", "b")}),
+    },
+}
+
+
+def matching(how: Alignment, other: str = "") -> CoinsFederation:
+    """Tables that are to be matched, each of which shows more ids than it has."""
+    schema = "id = 'n'\n[columns.{0}]\nkind = 'numeric'\nlow = 0\nhigh = 9\n"
+    tables = [
+        Table.from_arrays(party, {party: [1.0] * len(ids)}, Schema.parse(schema.format(party)), ids=ids)
+        for party, ids in IDS.items()
+    ]
+    shown = dict.fromkeys(IDS, 24)
+    return CoinsFederation(
+        tables, budget=(1.0, 1e-5), alignment=how, shown_ids=shown, other=other, aligned=False
+    )
+
+
+@functools.cache
+def matched(how: Alignment, other: str = "") -> CoinsFederation:
+    federation = matching(how, other)
+    federation.align()
+    return federation
+
+
+def first_frames(federation: CoinsFederation, step: str, sender: str) -> list[bytes]:
+    """The first frame of a step to each receiver: what comes after compares what was found."""
+    found = federation.frames
+    return [found[key][0] for key in sorted(found) if key[:2] == (step, sender)]
+
+
+@pytest.mark.parametrize("how", PLACES)
+def test_it_is_known_who_draws_where_people_are_matched(how: Alignment) -> None:
+    assert matched(how).lines == {place: lines for place, (lines, _) in PLACES[how].items()}
+
+
+@pytest.mark.parametrize(
+    ("how", "place"),
+    [(how, place) for how in PLACES for place, (_, carried) in PLACES[how].items() if carried],
+)
+def test_other_coins_at_one_place_of_matching_are_other_bytes_in_every_frame_that_carries_them(
+    how: Alignment, place: str
+) -> None:
+    other = matched(how, place)
+    for step, sender in PLACES[how][place][1]:
+        before, after = (first_frames(one, step, sender) for one in (matched(how), other))
+        assert len(before) == len(after) > 0
+        assert all(one != another for one, another in zip(before, after, strict=True)), (step, sender)
+
+
+def test_the_key_of_pseudonyms_has_a_fresh_contribution_of_every_owner() -> None:
+    """From constant ones and the name of the run, which the server knows, it would make everybody's pseudonyms."""
+    place = "protocols/intersection.py:_common_key"
+    drawn = [matched("server", other).draws[owner].drawn[place] for owner in IDS for other in ("", place)]
+    assert [[len(one) for one in some] for some in drawn] == [[32]] * 4
+    assert len({one for (one,) in drawn}) == 4
+    for owner in IDS:
+        (said,) = first_frames(matched("server"), "pseudonym key", owner)
+        assert matched("server").draws[owner].drawn[place][0] in said
+
+
+def test_whoever_was_named_what_cannot_be_brings_bytes_that_nobody_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A constant could be brought by a peer as well, which then learned whose places were bad."""
+    honest, brought = alignment._holds, dict[str, bytes]()
+
+    async def noting(party: Party, peer: str, digest: bytes) -> bool:
+        brought[party.name] = digest
+        return await honest(party, peer, digest)
+
+    def everything(lists: list[Any]) -> list[Any]:
+        return [np.ones(len(one), dtype=bool) for one in lists]
+
+    monkeypatch.setattr(alignment, "_holds", noting)
+    monkeypatch.setattr(server_intersection, "common", everything)
+    federation = matching("server")
+    with pytest.raises(RemoteProtocolError, match="do not hold the same people"):
+        federation.align()
+    assert len(set(brought.values())) == 2
+    assert {name: [digest] for name, digest in brought.items()} == {
+        owner: federation.draws[owner].drawn[SPOILT] for owner in IDS
+    }

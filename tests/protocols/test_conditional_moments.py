@@ -1,43 +1,29 @@
 """Moments by class against their ideal twin, with their noise, and what a run and a release say of them."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from ideals import ideal_moments
-from numpy.typing import NDArray
-from test_noisy_moments import LABELS, NAMES, Silence, Witnessed, ledgers_for, plan_for, tables_of
+from margin_runs import Silence
+from plan_runs import inputs_for, run_protocol
+from test_noisy_moments import LABELS, NAMES, Witnessed, plan_for, tables_of
 from typed import untyped
 
 from colonnade.crypto.sharing import Shamir
-from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LabelMismatch, LocalProtocolError
 from colonnade.federation.federation import Federation
-from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import conditional_moments
 from colonnade.models.release import MomentRelease
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.observers import PartyView, Server
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
 from colonnade.protocols.sharing import Shared, lower
 from colonnade.runtime.party import Group, Party
-from colonnade.runtime.run import Outcome, PartyInputs, run_here
+from colonnade.runtime.run import run_here
 
-
-def run_plan(plan: MomentsPlan, tables: list[Table], *, record: bool = False) -> Outcome:
-    async def program(
-        party: Party, table: Table | None
-    ) -> tuple[NDArray[np.int64] | None, AlignedTable | None]:
-        await meet(party)
-        aligned = await align(party, table, "equal")
-        return await conditional_moments(party, aligned, plan), aligned
-
-    by_name = {table.party: table for table in tables}
-    books = ledgers_for(plan.group)
-    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
-    return run_here(program, plan.group, desks, record=record)
+run_plan = partial(run_protocol, conditional_moments)
 
 
 @pytest.mark.parametrize(
@@ -111,16 +97,16 @@ def test_a_release_by_class_is_read_selected_and_kept(tmp_path: Path) -> None:
     assert again.conditional and np.array_equal(again.matrix, release.matrix)
 
 
-def test_what_has_no_classes_has_no_moments_by_class() -> None:
-    tables = tables_of(("bank", "insurer"), 60, task="regression")
+def test_what_has_no_classes_has_no_moments_by_class_and_only_products_are_lowered() -> None:
+    tables, group = (
+        tables_of(("bank", "insurer"), 60, task="regression"),
+        Group.of(("bank", "insurer"), active="bank"),
+    )
     with pytest.raises(LabelMismatch, match="regression has no classes"):
-        plan_for(tables, Group.of(("bank", "insurer"), active="bank"), task="regression", conditional=True)
+        plan_for(tables, group, task="regression", conditional=True)
 
-
-def test_only_products_are_lowered() -> None:
     async def program(party: Party, table: Any) -> Any:
         return await lower(party, Shared(None, (1, 1), 1), scheme=Shamir(3, FIELD63), step="x")
 
-    group = Group.of(("bank", "insurer"), active="bank")
     with pytest.raises(LocalProtocolError, match="a value of degree 1 was to be lowered"):
-        run_here(program, group, {name: PartyInputs(book) for name, book in ledgers_for(group).items()})
+        run_here(program, group, inputs_for(group))

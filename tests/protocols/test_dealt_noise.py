@@ -86,7 +86,7 @@ def test_two_owners_and_a_server_add_a_quarter_to_central_noise_at_most(
     assert most - 0.001 < math.sqrt(2 * plan.total_mu) / central <= most <= 1.25
 
 
-def test_every_observer_is_told_what_its_epsilon_rests_on() -> None:
+def test_every_observer_is_told_what_its_epsilon_rests_on_also_where_nobody_tells() -> None:
     plan = moments(pair())
     announced = account(plan.zeroed(2), plan.delta).epsilon
     assert 1.4 < announced < 1.5
@@ -96,9 +96,6 @@ def test_every_observer_is_told_what_its_epsilon_rests_on() -> None:
     )
     assert "at most one member discloses its noise and its shares or deviates" in said(plan, "reader")
     assert "if one does" not in said(plan, "reader") + said(plan, "party:bank")
-
-
-def test_a_job_in_which_nobody_tells_has_less_noise_and_says_what_it_costs_if_one_does() -> None:
     usual, trusting = moments(pair()), moments(pair(disclosed_noise=0))
     assert trusting.total_mu < usual.total_mu * Fraction(67, 100)
     for observer in ("server", "reader"):
@@ -109,7 +106,7 @@ def test_a_job_in_which_nobody_tells_has_less_noise_and_says_what_it_costs_if_on
         assert spent[item.observer.name] > item.epsilon, "its own part is half of the noise"
 
 
-def test_the_server_s_account_knows_its_own_part_of_the_noise() -> None:
+def test_the_server_s_account_knows_its_own_part_and_is_charged_for_it(tmp_path: object) -> None:
     plan = moments(pair())
     release = plan.release("bank", run="r", reproducible=False)
     assert release.noise_from == ("server",)
@@ -121,6 +118,12 @@ def test_the_server_s_account_knows_its_own_part_of_the_noise() -> None:
     assert bound(release, Account("d", "record", "coalition:server+tax"), 1e-5).events == (whole,)
     assert bound(release, Account("d", "record", "coalition:server+shop"), 1e-5).unbounded
     assert bound(release, Account("d", "own-part:bank", "party:shop"), 1e-5).events
+    plan = moments(pair())
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("people", "*", "*", epsilon=5.0, delta=1e-5)
+    ledger.charge(plan.release("bank", run="r", reproducible=False), "people")
+    totals = {(total.observer, total.unit): total.epsilon for total in ledger.totals()}
+    assert totals["server", "record"] <= 1.0 < totals["server", "record-replaced"]
 
 
 def test_the_server_counts_among_those_who_know_parts_together() -> None:
@@ -133,15 +136,6 @@ def test_the_server_counts_among_those_who_know_parts_together() -> None:
     assert event == plan.all_replaced(3)
     (fewer,) = bound(release, Account("d", "others-part", "coalition:clinic+tax"), 1e-5).events
     assert account(fewer, 1e-5).epsilon <= account(event, 1e-5).epsilon
-
-
-def test_a_ledger_charges_what_the_server_knows(tmp_path: object) -> None:
-    plan = moments(pair())
-    ledger = Ledger.in_memory("bank")
-    ledger.set_budget("people", "*", "*", epsilon=5.0, delta=1e-5)
-    ledger.charge(plan.release("bank", run="r", reproducible=False), "people")
-    totals = {(total.observer, total.unit): total.epsilon for total in ledger.totals()}
-    assert totals["server", "record"] <= 1.0 < totals["server", "record-replaced"]
 
 
 def test_the_smaller_noise_is_taken() -> None:
@@ -186,12 +180,7 @@ def test_at_a_large_epsilon_every_observer_has_one(epsilon: float, bits: int) ->
     assert plan.guarantees[0].epsilon <= epsilon < plan.guarantees[2].epsilon
 
 
-def test_where_even_fine_draws_do_not_reach_one_true_sentence_says_so() -> None:
-    with pytest.raises(PlanError, match="Ask for a smaller ε"):
-        moments(pair(), 1300.0)
-
-
-def test_laplace_noise_stays_the_owners() -> None:
+def test_laplace_noise_stays_the_owners_and_past_fine_draws_a_true_sentence_says_so() -> None:
     for group in (pair(), pair(disclosed_noise=0)):
         plan = requested(
             FunctionalOptions, task="classification", epsilon=1.0, delta=1e-5, noise="laplace"
@@ -201,3 +190,5 @@ def test_laplace_noise_stays_the_owners() -> None:
         assert noise.variance(group) == 2 * noise.variance(Group.pair("bank", "shop")) / 2
         with pytest.raises(PlanError, match="a law of their own"):
             _ = noise.dealt
+    with pytest.raises(PlanError, match="Ask for a smaller ε"):
+        moments(pair(), 1300.0)

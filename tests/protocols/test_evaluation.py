@@ -57,9 +57,11 @@ def terms(
     }
 
 
-def run(request: EvaluationSpec, **options: object) -> tuple[Federation, Opened]:
-    parties = Federation(tables(), budget=(9.0, 1e-5), **options)  # type: ignore[arg-type]
-    said = terms()
+def opened_by(
+    given: list[Table], said: dict[str, np.ndarray], request: EvaluationSpec, **options: Any
+) -> tuple[Federation, Opened]:
+    """A judgement between these parties of what a model says at each of them."""
+    parties = Federation(given, budget=(9.0, 1e-5), **options)
 
     async def session(party: Party, table: Any, requested: Any) -> Any:
         mine = said.get(party.name)
@@ -67,8 +69,19 @@ def run(request: EvaluationSpec, **options: object) -> tuple[Federation, Opened]
             party, table, requested, None if mine is None else lambda aligned: mine
         )
 
-    made = parties.run(session, request)
-    return parties, made.result("bank")
+    return parties, parties.run(session, request).result("bank")
+
+
+def planned(request: EvaluationSpec, label: str = 'classes = ["no", "yes"]') -> EvaluationPlan:
+    schemas = (schema(label).public("bank"), schema("").public("shop"))
+    made: EvaluationPlan = request.plan(Group.of(("bank", "shop"), active="bank"), schemas, 1000)
+    return made
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EvaluationPlan, "noise", Silence(Fraction(1)))
+    monkeypatch.setattr(EvaluationPlan, "views", ())
 
 
 class Silence(SkellamNoise):
@@ -94,29 +107,19 @@ def ideal(plan: EvaluationPlan) -> np.ndarray:
 REQUEST = EvaluationSpec("5f0c", (REACHES[:2],), epsilon=1.0, delta=1e-5)
 
 
+@pytest.mark.usefixtures("silent")
 def test_without_noise_the_protocol_is_the_ideal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvaluationPlan, "noise", Silence(Fraction(1)))
-    monkeypatch.setattr(EvaluationPlan, "views", ())
     monkeypatch.setattr(EvaluationPlan, "block", 77)
-    _, opened = run(replace(REQUEST, model="silent"))
+    _, opened = opened_by(tables(), terms(), replace(REQUEST, model="silent"))
     assert opened.coefficients.tolist() == ideal(opened.plan).tolist()
 
 
-def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvaluationPlan, "noise", Silence(Fraction(1)))
-    monkeypatch.setattr(EvaluationPlan, "views", ())
+@pytest.mark.usefixtures("silent")
+def test_without_noise_three_owners_and_three_classes_are_the_ideal() -> None:
     parties, label = ("bank", "shop", "clinic"), 'classes = ["no", "maybe", "yes"]'
-    given = tables(parties, label=label)
-    said = terms(parties, heads=3)
-
-    async def session(party: Party, table: Any, requested: Any) -> Any:
-        mine = said.get(party.name)
-        return await evaluation_session(
-            party, table, requested, None if mine is None else lambda aligned: mine
-        )
-
+    given, said = tables(parties, label=label), terms(parties, heads=3)
     request = replace(REQUEST, reaches=tuple(tuple(scale * r for r in REACHES) for scale in (1.0, 2.0, 0.7)))
-    opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
+    _, opened = opened_by(given, said, request)
     plan = opened.plan
     assert len(plan.heads) == 3 and plan.coefficients == 3 * 3 * 17 and plan.gamma == 1 << 12
     clipped = {
@@ -129,23 +132,14 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     assert opened.coefficients.tolist() == ideal_evaluation(clipped, np.asarray(block.label), plan).tolist()
 
 
+@pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("parties", [("bank", "shop"), ("bank", "shop", "clinic")])
 def test_without_noise_numbers_are_the_ideal(
     monkeypatch: pytest.MonkeyPatch, parties: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(EvaluationPlan, "noise", Silence(Fraction(1)))
-    monkeypatch.setattr(EvaluationPlan, "views", ())
     monkeypatch.setattr(EvaluationPlan, "block", 120)
     given, said = tables(parties, label=NUMBER), terms(parties)
-
-    async def session(party: Party, table: Table | None, requested: EvaluationSpec) -> Any:
-        mine = said.get(party.name)
-        return await evaluation_session(
-            party, table, requested, None if mine is None else lambda aligned: mine
-        )
-
-    request = replace(REQUEST, reaches=(REACHES[: len(parties)],))
-    opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
+    _, opened = opened_by(given, said, replace(REQUEST, reaches=(REACHES[: len(parties)],)))
     plan = opened.plan
     assert plan.numbers and plan.coefficients == 12 + 12 + 26
     clipped = {
@@ -167,7 +161,7 @@ def test_without_noise_numbers_are_the_ideal(
 
 
 def test_what_is_opened_is_the_ideal_and_everybodys_noise() -> None:
-    parties, opened = run(REQUEST)
+    parties, opened = opened_by(tables(), terms(), REQUEST)
     noise = (opened.coefficients - ideal(opened.plan)) / opened.plan.scale
     # 34 draws: their mean square is within five of its own deviations of what the plan says.
     share = float((noise**2).mean()) / opened.plan.deviation**2
@@ -191,19 +185,19 @@ def test_what_a_run_would_cost_is_what_it_costs_and_refusals_come_first() -> Non
 
 
 def test_limits_add_noise_until_nothing_is_above_them() -> None:
-    group = Group.of(("bank", "shop"), active="bank")
-    schemas = (schema().public("bank"), schema("").public("shop"))
-    plan = REQUEST.plan(group, schemas, 1000)
+    plan = planned(REQUEST)
     wanted = (
         ("reader", "record-replaced", 0.9),
         ("party:shop", "others-part", 0.8),
         ("party:bank", "others-part", 0.7),
         ("party:elsewhere", "others-part", 0.0001),
     )
-    within = replace(REQUEST, limits=wanted).plan(group, schemas, 1000)
+    within = planned(replace(REQUEST, limits=wanted))
     assert within.variance > plan.variance
     lines = {
-        (line.observer, line.unit): line.event for owner in group.owners for line in within.lines_for(owner)
+        (line.observer, line.unit): line.event
+        for owner in plan.group.owners
+        for line in within.lines_for(owner)
     }
     for observer, unit, epsilon in wanted[:3]:
         assert account(lines[observer, unit], 1e-5).epsilon <= epsilon
@@ -235,12 +229,13 @@ def test_what_cannot_be_judged_is_refused_by_name(parties: Any, label: Any, erro
         replace(REQUEST, reaches=((1.0,) * len(parties),)).plan(group, schemas, 1000)
 
 
-def test_bounds_that_are_none_are_refused() -> None:
-    group = Group.of(("bank", "shop"), active="bank")
-    schemas = (schema().public("bank"), schema("").public("shop"))
+def test_bounds_that_are_none_are_refused_and_noise_comes_from_the_partys_own_coins() -> None:
     for reaches in (((1.0,),), ((1.0, 0.0),), ((math.inf, 1.0),), ((1.0, 1.0), (1.0,))):
         with pytest.raises(PlanError, match="bound above 0"):
-            replace(REQUEST, reaches=reaches).plan(group, schemas, 1000)
+            planned(replace(REQUEST, reaches=reaches))
+    plan = planned(REQUEST)
+    part = plan.noise.part(plan.group.whole)
+    assert not np.array_equal(part.draw(8, SystemRandomness()), part.draw(8, SystemRandomness()))
 
 
 def audited(plan: EvaluationPlan, noise: DealtNoise, label: float, draws: int = 200_000) -> float:
@@ -262,17 +257,7 @@ def audited(plan: EvaluationPlan, noise: DealtNoise, label: float, draws: int = 
 def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise(
     declared: str, value: float
 ) -> None:
-    group = Group.of(("bank", "shop"), active="bank")
-    schemas = (schema(declared).public("bank"), schema("").public("shop"))
-    plan = replace(REQUEST, epsilon=2.5).plan(group, schemas, 1000)
+    plan = planned(replace(REQUEST, epsilon=2.5), declared)
     promised = account(plan.views[0].event, plan.delta).epsilon
     assert 0.3 < audited(plan, DealtNoise(LAW, plan.variance), value, draws=40_000) <= promised
     assert audited(plan, DealtNoise(LAW, plan.variance / 4), value) > promised
-
-
-def test_noise_is_drawn_from_the_partys_own_coins() -> None:
-    group = Group.of(("bank", "shop"), active="bank")
-    schemas = (schema().public("bank"), schema("").public("shop"))
-    plan = REQUEST.plan(group, schemas, 1000)
-    part = plan.noise.part(group.whole)
-    assert not np.array_equal(part.draw(8, SystemRandomness()), part.draw(8, SystemRandomness()))

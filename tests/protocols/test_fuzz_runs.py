@@ -252,41 +252,54 @@ def test_one_hostile_party_is_noticed_by_everybody_or_changes_nothing(name: str)
     assert noticed[True] > 10 * noticed[False], f"{noticed}: certain damage that nobody noticed"
 
 
-def test_a_keeper_that_answers_twice_ends_the_run() -> None:
+def ended(villain: str, at_step: str, damage: Any, to: str | None = None) -> tuple[dict[str, Any], str]:
+    """How everybody ends where one member damages its first frame of a step, and to whom that was."""
     _, sent, _ = honest("moments")
-    (at,) = [i for i, (to, step, _) in enumerate(sent["insurer"]) if (to, step) == ("server", "moments")]
+    at, receiver = next(
+        (place, peer)
+        for place, (peer, step, _) in enumerate(sent[villain])
+        if step == at_step and to in (None, peer)
+    )
     ends, _ = asyncio.run(
         everybody(
             "moments",
-            villain="insurer",
-            wrap=lambda inner: HostileChannel(inner, at, "repeat", random.Random(0)),
+            villain=villain,
+            wrap=lambda inner: HostileChannel(inner, at, damage, random.Random(0)),
         )
     )
+    return ends, receiver
+
+
+def test_a_keeper_that_answers_twice_ends_the_run() -> None:
+    ends, _ = ended("insurer", "moments", "repeat", to="server")
     assert isinstance(ends["server"], RemoteProtocolError)
     assert "insurer" in str(ends["server"]) and "step 'finished'" in str(ends["server"])
     assert isinstance(ends["bank"], RemoteProtocolError)
 
 
 def test_a_server_that_publishes_two_matrices_is_noticed_by_both_owners() -> None:
-    _, sent, _ = honest("moments")
-    (at,) = [i for i, (to, step, _) in enumerate(sent["server"]) if (to, step) == ("insurer", "release")]
-
     def another(frame: bytes, rng: Random) -> bytes:
         envelope, message = decode(frame)
         matrix = message.arrays["matrix"].copy()
         matrix[0, 0] += 1
         return encode(envelope, Message(arrays={"matrix": matrix}))
 
-    ends, _ = asyncio.run(
-        everybody(
-            "moments",
-            villain="server",
-            wrap=lambda inner: HostileChannel(inner, at, another, random.Random(0)),
-        )
-    )
+    ends, _ = ended("server", "release", another, to="insurer")
     for owner in ("bank", "insurer"):
         assert isinstance(ends[owner], RemoteProtocolError)
     assert "read something else" in str(ends["bank"]) + str(ends["insurer"])
+
+
+def introduced(*columns: CategoricalColumn | NumericColumn) -> TooMuchMemory | RemoteProtocolError:
+    """The session in which the insurer declares these columns instead of its own."""
+
+    def declare(frame: bytes, rng: Random) -> bytes:
+        envelope, _ = decode(frame)
+        return encode(envelope, Message({"schema": PublicSchema("insurer", columns).to_data()}))
+
+    ends, receiver = ended("insurer", "introduction", declare)
+    ending: TooMuchMemory | RemoteProtocolError = ends[receiver]
+    return ending
 
 
 def test_a_peer_that_takes_nothing_is_given_up() -> None:
@@ -302,32 +315,9 @@ def test_a_peer_that_takes_nothing_is_given_up() -> None:
         asyncio.run(program())
 
 
-def introduced(*columns: CategoricalColumn | NumericColumn) -> TooMuchMemory | RemoteProtocolError:
-    """The session in which the insurer declares these columns instead of its own."""
-    _, sent, _ = honest("moments")
-    (at, *_) = [i for i, (_, step, _) in enumerate(sent["insurer"]) if step == "introduction"]
-
-    def declare(frame: bytes, rng: Random) -> bytes:
-        envelope, _ = decode(frame)
-        return encode(envelope, Message({"schema": PublicSchema("insurer", columns).to_data()}))
-
-    channel = []
-
-    def wrap(inner: MemoryChannel) -> HostileChannel:
-        channel.append(HostileChannel(inner, at, declare, random.Random(0)))
-        return channel[0]
-
-    ends, _ = asyncio.run(everybody("moments", villain="insurer", wrap=wrap))
-    ending: TooMuchMemory | RemoteProtocolError = ends[sent["insurer"][at][0]]
-    return ending
-
-
-def test_a_peer_that_declares_more_columns_than_anybody_can_hold_ends_the_run() -> None:
+def test_a_peer_that_declares_what_cannot_be_ends_the_run_by_name() -> None:
     end = introduced(CategoricalColumn("c", tuple(f"{number:x}" for number in range(100_000))))
     assert isinstance(end, PlanError) and "is the most" in str(end)
-
-
-def test_a_peer_that_declares_two_features_of_one_name_is_named() -> None:
     end = introduced(
         CategoricalColumn("c", ("x", "y")),
         *(

@@ -47,16 +47,13 @@ def exact_sums(tables: Any) -> Any:
     return sum(np.outer(next(table.blocks()).columns["x"], [1.0, -2.0]) for table in tables)
 
 
-def test_the_receiver_reads_the_exact_sums_up_to_their_grid_and_nobody_else_anything() -> None:
+def test_the_receiver_alone_reads_the_exact_sums_with_columns_or_without() -> None:
     tables = tables_for(15)
     outcome = scored(tables, EXACT, record=True)
     assert np.allclose(outcome.results["h"].sums, exact_sums(tables), atol=3 * 3.0 / 2**23)
     for member in ("p0", "p1", "server"):
         assert outcome.results[member].sums is None
         assert all(seen.step != "scores" for seen in outcome.seen[member])
-
-
-def test_a_receiver_without_columns_hides_nobody_but_reads_the_sum() -> None:
     tables = tables_for(15, parties=2, holder_has_columns=False)
     outcome = scored(tables, EXACT)
     assert np.allclose(outcome.results["h"].sums, exact_sums(tables[1:]), atol=1e-5)

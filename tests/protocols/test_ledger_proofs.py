@@ -119,7 +119,7 @@ def test_the_restored_ledger_is_refused_by_its_peer_as_well_and_the_whole_one_go
     assert entry_numbers(houses.ledgers["shop"], "bank") == [3, 6, 9]
 
 
-def test_the_owner_that_is_restored_need_not_be_the_first(tmp_path: Path) -> None:
+def test_a_restored_ledger_is_found_whoever_it_is_and_members_without_receipts_meet(tmp_path: Path) -> None:
     houses = Houses.of(tmp_path, "bank", "shop", "clinic")
     run(TRIO, houses.ledgers)
     copy = houses.copy("clinic")
@@ -127,9 +127,6 @@ def test_the_owner_that_is_restored_need_not_be_the_first(tmp_path: Path) -> Non
     houses.put_back("clinic", copy, extra=6)
     with pytest.raises(LedgerAltered, match="clinic does not prove that its ledger still has entry 7"):
         run(TRIO, houses.ledgers)
-
-
-def test_ledgers_that_go_on_and_members_without_receipts_meet(tmp_path: Path) -> None:
     houses = Houses.of(tmp_path, "bank", "shop", "clinic")
     assert run(PAIR, {name: houses.ledgers[name] for name in PAIR.owners}).results["shop"] == {}
     for number in range(3):

@@ -20,12 +20,9 @@ def says(**wire: Any) -> dict[str, Message]:
     return {name: Message({"wire": versions}) for name, versions in wire.items()}
 
 
-def test_the_newest_version_that_all_speak_is_chosen() -> None:
+def test_the_newest_common_version_is_chosen_and_without_one_the_member_behind_is_named() -> None:
     assert common_wire(says(bank=[2, 5], insurer=[3, 4], server=[2, 7])) == 4
     assert common_wire(says(bank=[2, 2], insurer=[2, 9])) == 2
-
-
-def test_without_a_common_version_the_member_behind_is_named() -> None:
     with pytest.raises(PlansDiffer, match=r"insurer speaks wire versions up to 3, and bank from 4 on"):
         common_wire(says(bank=[4, 5], insurer=[2, 3], server=[2, 5]))
 

@@ -11,6 +11,7 @@ from gradient_tables import plan_for, tables_of
 from intermediate_samples import request, tables
 from margin_runs import margin_plan
 from test_dealt_noise import NAMES, moments, pair, schemas
+from training_specs import planned_on
 from training_specs import requested as spec_of
 from typed import untyped
 
@@ -27,6 +28,7 @@ from colonnade.privacy.guarantee import account
 from colonnade.protocols.dealt_noise import near_enough
 from colonnade.protocols.evaluation import EvaluationSpec
 from colonnade.protocols.plans import Plan
+from colonnade.protocols.session import most_people
 from colonnade.runtime.party import Group
 
 PAIR = ("bank", "insurer")
@@ -51,10 +53,7 @@ def slr(epsilon: float, **shape: Any) -> GradientPlan:
 
 def messages(epsilon: float, widths: tuple[int, ...] = (2, 3)) -> IntermediatePlan:
     made = tables(4, loss="logistic", widths=widths)
-    group = Group.of(tuple(table.party for table in made), active=made[0].party)
-    plan: IntermediatePlan = request("logistic", epsilon=epsilon, delta=1e-5).plan(
-        group, tuple(table.public() for table in made), 200
-    )
+    plan: IntermediatePlan = planned_on(request("logistic", epsilon=epsilon, delta=1e-5), made, 200)
     return plan
 
 
@@ -77,17 +76,13 @@ def bits_of(plan: Any) -> int:
 
 
 @pytest.mark.parametrize("method", DEALT)
-def test_the_party_that_learns_most_decides_and_not_what_was_asked_for(method: str) -> None:
+def test_the_party_that_learns_most_decides_and_every_observer_pays_for_all_draws(method: str) -> None:
     for epsilon in (0.5, 6.5):
         plan = DEALT[method](epsilon)
         server = next(item.epsilon for item in plan.guarantees if item.observer.name == "server")
         assert server <= epsilon <= 8 and largest(plan) > server
         assert bits_of(plan) == (COARSE_BITS if largest(plan) <= 8 else FINE_BITS)
     assert largest(plan) > 8, "the second would be drawn coarsely by what was asked for"
-
-
-@pytest.mark.parametrize("method", DEALT)
-def test_every_observer_pays_for_all_draws_out_of_delta(method: str) -> None:
     for epsilon in (1.0, 20.0):
         plan = DEALT[method](epsilon)
         for view, item in zip(plan.views, plan.guarantees, strict=True):
@@ -95,11 +90,19 @@ def test_every_observer_pays_for_all_draws_out_of_delta(method: str) -> None:
             assert 0 < off <= plan.delta
 
 
-def test_finer_draws_cost_nobody_more() -> None:
+def test_training_by_gradients_is_planned_finely_and_costs_nobody_more() -> None:
     fine = slr(2.0)
     assert bits_of(fine) == FINE_BITS
     for finer, coarser in zip(fine.views, replace(fine, bits=COARSE_BITS).views, strict=True):
         assert account(finer.event, 1e-5).epsilon <= account(coarser.event, 1e-5).epsilon
+    plan = messages(9.0)
+    for view in plan.views:
+        total = epsilon_of([(view.event, 100)], 1e-5)
+        assert 200 < total < 650, "a budget of 1000 has some left, and the next run has a price"
+    alone, both = messages(7.0), messages(7.0, widths=(2, 3, 2))
+    assert largest(alone) < 8 < largest(both)
+    assert {noise.bits for noise in alone.noise.values()} == {COARSE_BITS}
+    assert {noise.bits for noise in both.noise.values()} == {FINE_BITS}
 
 
 @pytest.mark.parametrize("epsilon", [7.9, 8.1])
@@ -125,20 +128,6 @@ def test_the_schedule_of_the_paper_is_planned(epsilon: float, epochs: int) -> No
     assert bits_of(plan) == (FINE_BITS if epsilon < 16 else FINEST_BITS)
 
 
-def test_messages_at_nine_can_be_added_up_for_as_long_as_a_budget_lasts() -> None:
-    plan = messages(9.0)
-    for view in plan.views:
-        total = epsilon_of([(view.event, 100)], 1e-5)
-        assert 200 < total < 650, "a budget of 1000 has some left, and the next run has a price"
-
-
-def test_what_two_others_send_together_decides_for_messages() -> None:
-    alone, both = messages(7.0), messages(7.0, widths=(2, 3, 2))
-    assert largest(alone) < 8 < largest(both)
-    assert {noise.bits for noise in alone.noise.values()} == {COARSE_BITS}
-    assert {noise.bits for noise in both.noise.values()} == {FINE_BITS}
-
-
 def test_rows_that_are_sent_themselves_are_drawn_finely_too() -> None:
     group, columns = pair(), schemas(NAMES[:2])
     for epsilon, bits in ((1.0, COARSE_BITS), (60.0, FINE_BITS)):
@@ -152,7 +141,7 @@ def test_rows_that_are_sent_themselves_are_drawn_finely_too() -> None:
         assert all(math.isfinite(item.epsilon) for item in (*local.guarantees, *once.guarantees))
 
 
-def test_noise_that_cannot_be_drawn_finely_stays_as_it_is_where_everything_is_stated() -> None:
+def test_noise_that_cannot_be_drawn_finely_stays_where_everything_is_stated_and_else_says_why() -> None:
     plan = replace(moments(pair(), 7.0), bits=COARSE_BITS)
     assert 8 < largest(plan) < math.inf
 
@@ -161,18 +150,15 @@ def test_noise_that_cannot_be_drawn_finely_stays_as_it_is_where_everything_is_st
         raise AssertionError("parts of 64 sum to nothing that is known so finely")
 
     assert near_enough(plan, MomentsPlan.accounted, finer) is plan
-
-
-def test_where_nothing_can_be_stated_the_reason_is_that_of_finer_draws() -> None:
     plan = moments(pair(), 30.0)
     coarse = replace(plan, bits=COARSE_BITS, mu=plan.mu / 10**4)
 
-    def finer(_: Any, bits: int) -> Any:
+    def none(_: Any, bits: int) -> Any:
         raise PlanError("no table draws this")
 
     with pytest.raises(PlanError, match="no table draws this"):
-        near_enough(coarse, MomentsPlan.accounted, finer)
-    assert near_enough(coarse, lambda _: (), finer) is coarse
+        near_enough(coarse, MomentsPlan.accounted, none)
+    assert near_enough(coarse, lambda _: (), none) is coarse
 
 
 def test_a_distance_and_an_epsilon_that_are_no_doubles_have_a_product_that_is_one() -> None:
@@ -188,3 +174,21 @@ def test_a_distance_and_an_epsilon_that_are_no_doubles_have_a_product_that_is_on
     assert 693 < cost(FINEST_BITS, 700) < cost(FINEST_BITS, 1000) < 1386 - 11
     with pytest.raises(PrivacyError, match="ε is too large"):
         cost(FINEST_BITS, 1300)
+
+
+# How many people a plan can be for at its δ.
+
+
+@pytest.mark.parametrize("rows", [1, 2, 10, 999, 1000, 1001, 5000])
+@pytest.mark.parametrize("delta", [0.9, 0.5, 0.3, 1e-3, 3e-4, 1e-4, 1e-7])
+def test_it_is_the_most_of_whom_delta_is_below_one_in_all(rows: int, delta: float) -> None:
+    """δ below one over the number of people: one more of them, or another row, would have no plan."""
+    exact = Fraction(str(delta))
+    most = max((people for people in range(1, rows + 1) if people * exact < 1), default=1)
+    assert most_people(rows, {"delta": delta, "accepted_delta": None}) == most
+
+
+def test_a_delta_that_is_accepted_or_left_to_the_rule_bounds_nobody() -> None:
+    assert most_people(5000, {"delta": 1e-3, "accepted_delta": 1e-3}) == 5000
+    assert most_people(5000, {"delta": 1e-3, "accepted_delta": 1e-2}) == 999
+    assert most_people(5000, {"delta": None, "accepted_delta": None}) == 5000

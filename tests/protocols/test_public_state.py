@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from embeddings_parties import brings, desks_for, group_of, tables_for
+from embeddings_parties import EVERYBODY_PUBLIC, brings, desks_for, group_of, tables_for
 from encrypted_runs import request_of
 from encrypted_runs import tables_of as encrypted_tables
 from gradient_tables import plan_for, run_plan, tables_of
@@ -22,7 +22,6 @@ from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import protocol as encrypted_exchange
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.messages.protocol import intermediate_session
-from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.network.protocol import embeddings_session
 from colonnade.methods.slr import protocol as gradient
 from colonnade.methods.slr.plan import SlrOptions
@@ -117,19 +116,7 @@ def rows_read(plan: Any, seen: Any) -> Any:
     return np.array([first, *others], dtype=np.int64).T
 
 
-def test_without_comparing_a_server_that_tells_two_owners_different_weights_reads_their_rows(
-    monkeypatch: pytest.MonkeyPatch, dealt: Any
-) -> None:
-    plan, tables = small_gradient()
-    monkeypatch.setattr(gradient, "_published_weights", two_faced)
-    monkeypatch.setattr(gradient, "agree_on_public", no_comparison)
-    read = rows_read(plan, run_plan(plan, tables, record=True).seen["server"])
-    rows = [dealt["batch 0.0", owner][:, : plan.widths[owner]] for owner in plan.group.owners]
-    assert read.tolist() == np.concatenate(rows, axis=1).tolist()
-    assert np.abs(read).max() > 3
-
-
-def test_weights_that_differ_stop_the_run_before_a_row_is_dealt(
+def test_told_different_weights_a_server_reads_rows_and_compared_ones_stop_the_run(
     monkeypatch: pytest.MonkeyPatch, dealt: Any
 ) -> None:
     plan, tables = small_gradient()
@@ -137,6 +124,13 @@ def test_weights_that_differ_stop_the_run_before_a_row_is_dealt(
     with pytest.raises(RemoteProtocolError, match=r"at step 'weights 0': \w+ was told something else than"):
         run_plan(plan, tables)
     assert not dealt
+    plan, tables = small_gradient()
+    monkeypatch.setattr(gradient, "_published_weights", two_faced)
+    monkeypatch.setattr(gradient, "agree_on_public", no_comparison)
+    read = rows_read(plan, run_plan(plan, tables, record=True).seen["server"])
+    rows = [dealt["batch 0.0", owner][:, : plan.widths[owner]] for owner in plan.group.owners]
+    assert read.tolist() == np.concatenate(rows, axis=1).tolist()
+    assert np.abs(read).max() > 3
 
 
 def two_things_told(session: Any, sent: Any, *, by: Any, to: str, at: Any) -> Any:
@@ -170,19 +164,7 @@ def told_otherwise(frame: Any) -> Any:
     return packed(header, content)
 
 
-NETWORKS = spec_of(
-    NetworkOptions,
-    task="classification",
-    epsilon=1.0,
-    delta=1e-5,
-    regime="paper",
-    public=("everybody",),
-    beta=0.25,
-    trials=4,
-    embedding=3,
-    batch=10,
-    epochs=2,
-)
+NETWORKS = EVERYBODY_PUBLIC.with_options(beta=0.25, trials=4, embedding=3, batch=10, epochs=2)
 
 
 def messages_run(program_of: Any) -> None:
@@ -263,15 +245,12 @@ def compared(owners: Any, announced: Any) -> Any:
     return run_here(program, group, desks, record=True)
 
 
-def test_members_who_were_told_the_same_go_on_and_say_a_digest_of_32_bytes_to_each_other() -> None:
+def test_members_who_were_told_the_same_say_a_digest_and_one_alone_says_nothing() -> None:
     outcome = compared(("bank", "insurer", "shop"), {"bank": [3, 4], "insurer": [3, 4], "shop": [3, 4]})
     frames = [one for seen in outcome.seen.values() for one in seen if one.step == "comparison weights 7"]
     assert len(frames) == 6 and len({decode(one.frame)[1].fields["digest"] for one in frames}) == 1
     assert {one.sender for one in frames} == {"bank", "insurer", "shop"}
     assert len(decode(frames[0].frame)[1].fields["digest"]) == 32 and len(frames[0].frame) < 200
-
-
-def test_where_only_one_was_told_nothing_is_sent() -> None:
     outcome = compared(("bank", "insurer"), {"bank": [3]})
     assert not [one for seen in outcome.seen.values() for one in seen if one.step.startswith("comparison")]
 

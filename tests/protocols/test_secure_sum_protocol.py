@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typed import there
+from plan_runs import received
 
 from colonnade.crypto.masks import SumRing, pack_words, packed_size, unpack_words
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PeerTimeout, RemoteProtocolError
@@ -19,38 +19,28 @@ from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
-from colonnade.runtime.wire import Message, decode
+from colonnade.runtime.wire import Message
 
 GROUP = Group.of(("a", "b", "c"), active="a")
-RELEASE = Release(
-    id="run/sum",
-    run="run",
-    plan="5f0c",
-    what="a sum",
-    receiver="server",
-    lines=(LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=4.0)),),
-    reproducible=False,
-)
+
+LINE = LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
+RELEASE = Release("run/sum", "run", "5f0c", "a sum", "server", (LINE,), False)
+
+
+async def summed(party: Party, values: Any, ring: Any, receiver: str, steps: list[str]) -> Any:
+    await meet(party)
+    how: dict[str, Any] = {
+        "ring": ring,
+        "receiver": receiver,
+        "release": RELEASE,
+        "among": party.group.owners,
+    }
+    how["streams"] = await share_mask_keys(party, party.group.owners)
+    return [await secure_sum(party, values, SHAPE, step=step, **how) for step in steps]
 
 
 async def program(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
-    await meet(party)
-    streams = await share_mask_keys(party, party.group.owners)
-    sums = []
-    for step in range(steps):
-        found = await secure_sum(
-            party,
-            values,
-            SHAPE,
-            streams=streams,
-            among=party.group.owners,
-            ring=ring,
-            receiver=receiver,
-            release=RELEASE,
-            step=f"sum {step}",
-        )
-        sums.append(found)
-    return sums
+    return await summed(party, values, ring, receiver, [f"sum {step}" for step in range(steps)])
 
 
 SHAPE = (2, 3)
@@ -93,23 +83,14 @@ def test_the_receiver_learns_the_exact_sum_and_nobody_else_anything(largest: int
                 assert np.array_equal(found, sum(values.values()))
 
 
-def test_two_steps_with_the_same_values_look_unrelated_on_the_wire() -> None:
-    outcome = run(tables(0, 2**40), SumRing(3, 2**40), steps=2)
-    words = [
-        decode(seen.frame)[1].arrays["words"].tobytes()
-        for seen in there(outcome.seen["server"])
-        if "sum" in seen.step
-    ]
-    assert len(words) == len(set(words)) == 6
-
-
-def test_a_value_costs_k_bits_on_the_wire() -> None:
+def test_a_value_costs_k_bits_on_the_wire_and_two_steps_look_unrelated() -> None:
     ring = SumRing(3, 40)
     outcome = run(tables(0, 40), ring)
-    sent = [
-        decode(seen.frame)[1].arrays["words"] for seen in there(outcome.seen["server"]) if "sum" in seen.step
-    ]
+    sent = [words for _, words in received(outcome, "server", "sum", "words")]
     assert {array.size for array in sent} == {packed_size(6, ring.bits)} == {6 * 7 // 8 + 1}
+    outcome = run(tables(0, 2**40), SumRing(3, 2**40), steps=2)
+    words = [words.tobytes() for _, words in received(outcome, "server", "sum", "words")]
+    assert len(words) == len(set(words)) == 6
 
 
 def test_a_ledger_that_refuses_keeps_its_words_at_home() -> None:
@@ -128,32 +109,17 @@ def test_a_ledger_that_refuses_keeps_its_words_at_home() -> None:
     assert ("server", "sum") not in sent["b"]
 
 
-def test_a_step_is_summed_once() -> None:
-    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> None:
-        await meet(party)
-        streams = await share_mask_keys(party, party.group.owners)
-        for _ in range(2):
-            await secure_sum(
-                party,
-                values,
-                SHAPE,
-                streams=streams,
-                among=party.group.owners,
-                ring=ring,
-                receiver=receiver,
-                release=RELEASE,
-                step="again",
-            )
-
-    with pytest.raises(LocalProtocolError, match="already masked step 'again'"):
-        run(tables(0, 5), SumRing(3, 5), play=play)
-
-
-def test_values_that_do_not_fit_the_plan_stay_at_home() -> None:
+def test_values_that_do_not_fit_and_steps_summed_twice_stay_at_home() -> None:
     with pytest.raises(LocalProtocolError, match=r"outside \[0, 5\]"):
         run(tables(0, 50), SumRing(3, 5))
     with pytest.raises(LocalProtocolError, match="should sum an array of shape"):
         run({name: np.zeros(3, dtype=int) for name in GROUP.owners}, SumRing(3, 5))
+
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> None:
+        await summed(party, values, ring, receiver, ["again", "again"])
+
+    with pytest.raises(LocalProtocolError, match="already masked step 'again'"):
+        run(tables(0, 5), SumRing(3, 5), play=play)
 
 
 def test_a_party_that_does_not_answer_is_named() -> None:
@@ -236,13 +202,6 @@ def test_unpacking_words_undoes_packing(bits: int, data: st.DataObject) -> None:
     assert unpack_words(packed, len(words), bits=bits, dtype=np.dtype("u8")).tolist() == words
 
 
-def test_words_that_do_not_fit_or_fill_are_refused() -> None:
-    with pytest.raises(ValueError, match="does not fit"):
-        pack_words(np.array([8]), 3)
-    with pytest.raises(ValueError, match="more than the last word"):
-        unpack_words(np.array([255], dtype=np.uint8), 1, bits=3, dtype=np.dtype("u1"))
-
-
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_one_word_too_large_is_refused_wherever_it_stands(place: int) -> None:
     """Its upper bits would fall on its neighbours."""
@@ -251,6 +210,8 @@ def test_one_word_too_large_is_refused_wherever_it_stands(place: int) -> None:
     words[place] = 8
     with pytest.raises(ValueError, match="does not fit in 3 bits"):
         pack_words(words, 3)
+    with pytest.raises(ValueError, match="more than the last word"):
+        unpack_words(np.array([255], dtype=np.uint8), 1, bits=3, dtype=np.dtype("u1"))
 
 
 def test_one_key_from_two_peers_is_refused() -> None:

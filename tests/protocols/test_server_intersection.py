@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
 from colonnade.protocols import alignment, intersection, messages
 from colonnade.protocols import intersection as server_intersection
-from colonnade.protocols.agreement import meet
+from colonnade.protocols.agreement import canonical, meet
 from colonnade.protocols.alignment import Alignment, _digest, align
 from colonnade.protocols.intersection import Ids
 from colonnade.protocols.messages import exchange, hear, tell
@@ -59,6 +61,22 @@ def table_of(party: str, ids: list[str]) -> Table:
     return Table.from_arrays(party, {party: [float(len(one)) for one in ids]}, schema, ids=ids)
 
 
+def inputs_of(
+    group: Group, ids: Mapping[str, list[str]], *, shown: dict[str, int] | None = None, **more: Any
+) -> dict[str, PartyInputs]:
+    """A ledger and a table of these ids for every member."""
+    ledger = more.pop("ledger", None)
+    return {
+        name: PartyInputs(
+            ledger or Ledger.in_memory(name),
+            table_of(name, ids[name]) if name in ids else None,
+            shown_ids=(shown or {}).get(name),
+            **more,
+        )
+        for name in group.members
+    }
+
+
 def aligned(
     ids: dict[str, list[str]],
     how: Alignment = "server",
@@ -78,18 +96,11 @@ def aligned(
         await meet(party)
         return await align(party, table, how, in_shares=in_shares)
 
-    desks = {
-        name: PartyInputs(
-            Ledger.in_memory(name),
-            table_of(name, ids[name]) if name in ids else None,
-            shown_ids=(shown or {}).get(name),
-            randomness=draws(name),
-            public=public,
-            trusts_server=trusting is None or name in trusting,
-        )
-        for name in group.members
+    inputs = {
+        name: replace(desk, randomness=draws(name), trusts_server=trusting is None or name in trusting)
+        for name, desk in inputs_of(group, ids, shown=shown, public=public).items()
     }
-    return run_here(program, group, desks, record=True)
+    return run_here(program, group, inputs, record=True)
 
 
 def people(outcome: Outcome, party: str) -> list[str]:
@@ -108,21 +119,6 @@ def strings(outcome: Outcome, server: str = "server") -> dict[str, list[bytes]]:
             listed = decode(seen.frame)[1].arrays["strings"]
             found.setdefault(seen.sender, []).extend(row.tobytes() for row in listed)
     return found
-
-
-# --- what each ends up with
-
-
-@pytest.mark.parametrize("parties", [("bank", "insurer"), ("bank", "insurer", "shop")])
-def test_everybody_gets_the_common_people_in_one_order(parties: tuple[str, ...]) -> None:
-    ids = {party: IDS[party] for party in parties}
-    outcome = aligned(ids)
-    orders = [people(outcome, party) for party in parties]
-    assert set(orders[0]) == set.intersection(*(set(names) for names in ids.values()))
-    assert all(order == orders[0] for order in orders)
-    assert len({outcome.results[party].digest for party in parties}) == 1
-    assert outcome.results["server"] is None
-    assert not steps(outcome) & BLINDED, "nobody's ids were points"
 
 
 @settings(max_examples=25, deadline=None)
@@ -147,12 +143,6 @@ def test_it_is_what_a_trusted_party_would_say(sets: list[set[int]], more: int, f
         server_intersection._STRINGS, server_intersection._PLACES = kept
 
 
-def test_where_nobody_is_common_that_is_said_and_nothing_else() -> None:
-    with pytest.raises(DataError, match="no ids in common") as caught:
-        aligned({"bank": ["p1", "p2"], "insurer": ["p3"]})
-    assert "p1" not in str(caught.value)
-
-
 @pytest.mark.parametrize(("ids", "why"), [(["a", "a"], "1 are repeated"), (["", "b"], "1 ids are empty")])
 def test_ids_that_are_none_are_refused_before_a_list_leaves(ids: list[str], why: str) -> None:
     async def program(party: Party, listed: list[str] | None) -> Any:
@@ -166,9 +156,6 @@ def test_ids_that_are_none_are_refused_before_a_list_leaves(ids: list[str], why:
     desks = {name: PartyInputs(Ledger.in_memory(name), listed) for name, listed in held.items()}
     with pytest.raises(BadIds, match=why):
         run_here(program, group, desks)
-
-
-# --- when
 
 
 SEED: dict[str, Any] = {"draws": lambda name: KeyedRandomness(hashlib.sha256(name.encode()).digest())}
@@ -205,47 +192,33 @@ def test_left_open_it_is_through_the_server_only_where_it_is_trusted_with_as_muc
     assert all(people(outcome, party) == people(outcome, "bank") for party in ids)
 
 
-def test_three_owners_may_choose_it() -> None:
+def test_it_may_be_chosen_and_refused_and_not_with_a_server_that_owns_columns() -> None:
     assert "pseudonyms" in steps(aligned(IDS, "server", in_shares=False))
-
-
-def test_a_server_that_owns_columns_is_refused() -> None:
-    """It would have a list of its own, the key, and everybody else's list."""
+    with pytest.raises(PolicyRefused, match="insurer does not accept"):
+        aligned(TWO, trusting=("bank",))
+    # It would have a list of its own, the key, and everybody else's list.
     with pytest.raises(GroupMismatch, match="the server 'bank' owns columns"):
         aligned(TWO, group=Group.pair("bank", "insurer"))
     assert "pseudonyms" not in steps(aligned(TWO, "auto", group=Group.pair("bank", "insurer")))
 
 
-def test_a_policy_that_does_not_name_it_refuses_it() -> None:
-    with pytest.raises(PolicyRefused, match="insurer does not accept"):
-        aligned(TWO, trusting=("bank",))
-
-
 def test_seeded_coins_are_for_public_data_alone() -> None:
     with pytest.raises(OnlyForPublicData, match="coins come from a seed"):
         aligned(TWO, **SEED)
-    federation = Federation([table_of(*item) for item in TWO.items()], budget=(9.0, 1e-5), noise_seed=7)
-    federation.alignment = "server"
     with pytest.raises(OnlyForPublicData):
-        federation.align()
+        federation(TWO, noise_seed=7, alignment="server").align()
     assert "pseudonyms" in steps(aligned(TWO, public=True, **SEED))
 
 
-def test_ledgers_say_through_whom() -> None:
+def test_ledgers_say_through_whom_and_two_owners_take_it_by_default() -> None:
     found = {}
     for how in ("server", "curve"):
-        federation = Federation(
-            [table_of(*item) for item in TWO.items()], budget=(9.0, 1e-5), alignment=untyped(how)
-        )
-        federation.align()
-        (found[how],) = federation.ledgers["bank"].comparisons()
+        source = federation(TWO, alignment=untyped(how))
+        source.align()
+        (found[how],) = source.ledgers["bank"].comparisons()
     assert (found["server"].partners, found["server"].through) == (("insurer",), "server")
     assert found["curve"].through == ""
-
-
-def test_a_release_of_two_owners_takes_it_by_default() -> None:
-    federation = Federation([table_of(*item) for item in TWO.items()], budget=(9.0, 1e-5))
-    run = federation.run(moments_session, requested(MomentsOptions, "pca", 1.0, delta=1e-5), record=True)
+    run = federation(TWO).run(moments_session, requested(MomentsOptions, "pca", 1.0, delta=1e-5), record=True)
     assert "pseudonyms" in steps(run.outcome) and run.plan.rows == 39
     assert not {"pseudonyms", "pseudonym", "matching", "people", "common"} & set(
         run.outcome.shared.bytes_by_step
@@ -334,7 +307,7 @@ def test_frames_depend_on_lengths_alone() -> None:
 
 def findable(known: list[str], candidates: list[str], outcome: Any, key: bytes, run: str) -> list[str]:
     """The candidates that an owner finds, which knows the key and the others' ids but one, from what it saw."""
-    party = SimpleParty(run)
+    party = SimpleNamespace(run=run)
     frames = b"".join(seen.frame for seen in outcome)
     found = []
     for one in candidates:
@@ -345,11 +318,6 @@ def findable(known: list[str], candidates: list[str], outcome: Any, key: bytes, 
                 if digest in frames or digest.hex().encode() in frames or keyed in frames:
                     found.append(one)
     return found
-
-
-class SimpleParty:
-    def __init__(self, run: str) -> None:
-        self.run = run
 
 
 def by_pseudonym(ids: list[str], key: bytes) -> list[str]:
@@ -491,17 +459,9 @@ def deviating(deviation: Callable[[list[Any]], None], ids: dict[str, list[str]],
             errors[party.name] = f"{type(error).__name__}: {error}".replace(party.name, "…")
             return None
 
-    desks = {
-        name: PartyInputs(
-            Ledger.in_memory(name),
-            table_of(name, ids[name]) if name in ids else None,
-            shown_ids=options.get("shown", {}).get(name),
-        )
-        for name in group.members
-    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server_intersection, "common", named)
-        run_here(program, group, desks, record=True)
+        run_here(program, group, inputs_of(group, ids, **options), record=True)
     frames = {
         party.name: sorted((seen.sender, seen.step, len(seen.frame)) for seen in there(party.seen))
         for party in parties
@@ -568,32 +528,23 @@ def play(owner: Callable[[Party], Any], *, cheat: str = "insurer") -> Any:
             return await owner(party)
 
     group = Group.of(("bank", "insurer"))
-    held = {"bank": ["a", "b"], "insurer": ["b", "c"]}
-    desks = {
-        name: PartyInputs(Ledger.in_memory(name), table_of(name, held[name]) if name in held else None)
-        for name in group.members
-    }
-    return run_here(program, group, desks, timeout=5)
+    inputs = inputs_of(group, {"bank": ["a", "b"], "insurer": ["b", "c"]})
+    return run_here(program, group, inputs, timeout=5)
+
+
+RULES = canonical(table_of("bank", ["a"]).schema.id_spelling.to_data()).decode()
+
+
+async def until_key(party: Party) -> None:
+    await exchange(party, "id rules", Message({"rules": RULES}), party.group.owners)
+    await exchange(party, "set sizes", Message({"size": 2}), party.group.owners)
 
 
 async def until_lists(party: Party, sizes: tuple[int, int] = (2, 2)) -> bytes:
-    await exchange(party, "id rules", Message({"rules": RULES}), party.group.owners)
-    await exchange(party, "set sizes", Message({"size": 2}), party.group.owners)
+    await until_key(party)
     announced = Message({"through": True}, {"sizes": np.array(sizes, dtype=np.int64)})
     await tell(party, party.group.server, "matching", announced)
     return await server_intersection._common_key(party)
-
-
-RULES = '{"case":"keep","trim":true,"unicode":"keep"}'
-
-
-@pytest.fixture(autouse=True)
-def rules() -> None:
-    """As every table here spells ids."""
-    global RULES
-    from colonnade.protocols.agreement import canonical
-
-    RULES = canonical(table_of("bank", ["a"]).schema.id_spelling.to_data()).decode()
 
 
 def listed(*rows: bytes, count: int = 2 + DUMMIES) -> Message:
@@ -637,24 +588,23 @@ def test_disorder_between_two_frames_is_noticed(monkeypatch: pytest.MonkeyPatch)
         play(owner)
 
 
-def test_an_owner_cannot_list_more_than_it_shows_its_peers() -> None:
-    """`most_ids` would hold nothing if the server took another length than peers were told."""
-
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        # `most_ids` would hold nothing if the server took another length than peers were told.
+        ((2, 2_000_000), "do not name the same numbers of ids"),
+        ((-1, 2), r"insurer announced .* ids"),
+        ((intersection.MOST_IDS + 1, 2), r"insurer announced .* ids"),
+    ],
+)
+def test_an_owner_cannot_list_more_than_it_shows_its_peers_or_than_can_be(
+    sizes: tuple[int, int], words: str
+) -> None:
     async def owner(party: Party) -> None:
-        await until_lists(party, (2, 2_000_000))
+        await until_lists(party, sizes)
         await hear(party, "server", "common places")
 
-    with pytest.raises(RemoteProtocolError, match="do not name the same numbers of ids"):
-        play(owner)
-
-
-@pytest.mark.parametrize("size", [-1, intersection.MOST_IDS + 1])
-def test_an_impossible_length_ends_the_run(size: int) -> None:
-    async def owner(party: Party) -> None:
-        await until_lists(party, (size, 2))
-        await hear(party, "server", "common places")
-
-    with pytest.raises(RemoteProtocolError, match=r"insurer announced .* ids"):
+    with pytest.raises(RemoteProtocolError, match=words):
         play(owner)
 
 
@@ -671,8 +621,7 @@ def test_more_ids_than_a_policy_accepts_are_refused(how: Alignment) -> None:
 @pytest.mark.parametrize("contribution", [b"", b"x" * 31, "x" * 32, None])
 def test_a_contribution_that_is_none_ends_the_run(contribution: object) -> None:
     async def owner(party: Party) -> None:
-        await exchange(party, "id rules", Message({"rules": RULES}), party.group.owners)
-        await exchange(party, "set sizes", Message({"size": 2}), party.group.owners)
+        await until_key(party)
         await tell(party, "bank", "pseudonym key", Message({"contribution": contribution}))
         await hear(party, "bank", "pseudonym key compared")
 

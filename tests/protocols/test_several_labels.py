@@ -49,16 +49,9 @@ columns.spent = {kind = "numeric", low = 0, high = 1000, transform = "log1p"}
 columns.member = {kind = "binary", values = ["no", "yes"]}
 """
 LABELS = """
-[labels.risk]
-kind = "classes"
-classes = ["low", "high"]
-[labels.loss]
-kind = "real"
-low = 0
-high = 9
-[labels.leaves]
-kind = "classes"
-classes = ["no", "maybe", "yes"]
+labels.risk = {kind = "classes", classes = ["low", "high"]}
+labels.loss = {kind = "real", low = 0, high = 9}
+labels.leaves = {kind = "classes", classes = ["no", "maybe", "yes"]}
 """
 
 
@@ -165,11 +158,15 @@ def test_without_noise_each_label_has_what_a_release_of_it_alone_has(monkeypatch
     assert loss.value_scatter == pytest.approx(alone.value_moments().value_scatter, rel=1e-2)
 
 
-def test_products_of_two_classes_of_one_label_are_not_opened_and_those_of_two_labels_are() -> None:
+def test_products_of_two_classes_of_one_label_stay_closed_and_coarse_grids_are_refused() -> None:
     release = released(opened(tables_of()).result())
     labels = release.matrix[release.columns :, release.columns :]
     assert np.array_equal(labels != 0, release.labels.opened)
     assert labels[0, 1] == 0 and labels[4, 5] == 0 and labels[0, 4] != 0
+    many = LabelBlocks.of([RealLabel(f"y{number}", low=0, high=1) for number in range(30)])
+    with pytest.raises(PlanError, match="gamma = 8 leaves no room for a label among 30"):
+        many.norm_squared(8)
+    assert many.norm_squared(4096) <= 4096**2 // 2
 
 
 def test_a_party_that_deals_its_labels_at_full_weight_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,17 +253,11 @@ def test_methods_that_learn_one_label_refuse_several_before_anything_is_charged(
     assert not any(ledger.totals() for ledger in federation.ledgers.values())
 
 
-def test_a_release_by_class_refuses_several_labels() -> None:
+def test_several_labels_are_refused_by_class_and_the_first_says_the_task() -> None:
     with pytest.raises(LabelMismatch, match=r"a release by class learns one label.*Leave out conditional"):
         federation_of(tables_of()).moments(task="classification", epsilon=1.0, conditional=True)
-
-
-def test_the_task_is_that_of_the_first_label() -> None:
     with pytest.raises(LabelMismatch, match="the first says how columns are coded"):
         federation_of(tables_of()).moments(task="regression", epsilon=1.0)
-
-
-def test_principal_components_take_no_label_however_many_there_are() -> None:
     release = federation_of(tables_of()).moments(task="pca", epsilon=1.0)
     assert release.label_names == () and release.label == LabelBlock(None)
 
@@ -283,10 +274,3 @@ def test_a_plan_with_several_labels_names_them_and_one_with_one_is_as_before() -
     # What was studied is one label: with more there is more noise of each, and nothing is foretold.
     assert expected_loss(single) is not None and expected_loss(plan) is None
     assert isinstance(METHODS["moments"], Method)
-
-
-def test_a_grid_too_coarse_for_so_many_labels_is_refused_with_what_to_do() -> None:
-    many = LabelBlocks.of([RealLabel(f"y{number}", low=0, high=1) for number in range(30)])
-    with pytest.raises(PlanError, match="gamma = 8 leaves no room for a label among 30"):
-        many.norm_squared(8)
-    assert many.norm_squared(4096) <= 4096**2 // 2

@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from ideals import ideal_moments
+from lying_parties import adding_to_products, proving_short_rows
+from margin_runs import Silence
 from test_conditional_moments import run_plan
-from test_noisy_moments import NAMES, Silence, plan_for, tables_of
-from typed import untyped
+from test_noisy_moments import NAMES, plan_for, tables_of
 
 from colonnade.errors import PlanError, RowsNotProved
 from colonnade.methods.moments import protocol as conditional
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.numbers.field import FIELD63
-from colonnade.protocols import verified_products
-from colonnade.protocols import verified_rows as row_checks
 from colonnade.runtime.party import Group, Party
 
 
@@ -68,17 +66,7 @@ def dealing(
             return found
 
         monkeypatch.setattr(conditional, "dealt_by_class", dealt)
-        begun = untyped(row_checks).RowProof.__init__
-
-        def begin(self: Any, claims: Any, rows: Any, *, seeds: Any) -> None:
-            start, short = 0, np.array(rows, dtype=np.int64)
-            for claim in claims.claims:
-                part = short[:, start : start + claim.columns]
-                part[(part.astype(object) ** 2).sum(axis=1) > claim.norm_squared] = 0
-                start += claim.columns
-            begun(self, claims, short, seeds=seeds)
-
-        monkeypatch.setattr(untyped(row_checks).RowProof, "__init__", begin)
+        proving_short_rows(monkeypatch)
 
     return arrange
 
@@ -131,15 +119,6 @@ def test_a_keeper_that_adds_to_a_product_by_class_is_stopped(
     monkeypatch: pytest.MonkeyPatch, liar: str
 ) -> None:
     tables, plan = planned()
-    honest = untyped(verified_products).share_elements
-
-    async def share_elements(party: Party, mine: Any, shapes: Any, **how: Any) -> Any:
-        if party.name == liar:
-            more = np.zeros(mine.shape, dtype=np.int64)
-            more[3] = 1
-            mine = mine + FIELD63.encode(more)
-        return await honest(party, mine, shapes, **how)
-
-    monkeypatch.setattr(verified_products, "share_elements", share_elements)
+    adding_to_products(monkeypatch, liar, plan.group, place=3, value=1)
     with pytest.raises(RowsNotProved, match=f"at step 'classes 0': what {liar} dealt was not proved"):
         run_plan(plan, tables)

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from gradient_tables import NAMES
-from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_of
+from lying_parties import adding_to_products, proving_short_rows
+from margin_runs import margin_plan, run_margin, silenced, tables_of, watched_rows
+from plan_runs import ledgers_for
 from typed import there, untyped
 
 from colonnade.errors import FieldTooSmall, GroupMismatch, PlanError, RowsNotProved
@@ -14,12 +16,10 @@ from colonnade.methods.margin.curve import Waves
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.protocol import OwnRows, descended, ideal_slopes, summed_slopes
 from colonnade.numbers.field import FIELD63, FIELD126
-from colonnade.protocols import sharing, verified_products
-from colonnade.protocols import verified_rows as row_checks
 from colonnade.protocols.sharing import Shared
 from colonnade.protocols.verified_products import complex_products, paired
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.party import Group, Party
+from colonnade.runtime.party import Group
 
 PAIR = ("bank", "insurer")
 ROWS = 40
@@ -38,18 +38,7 @@ def checked(
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
-    found: dict[str, OwnRows] = {}
-    honest = untyped(OwnRows.read).__func__
-
-    def watched(cls: Any, owner: str, *how: Any) -> Any:
-        found[owner] = honest(cls, owner, *how)
-        return found[owner]
-
-    monkeypatch.setattr(OwnRows, "read", classmethod(watched))
-    return found
-
-
-# --- honest runs
+    return watched_rows(monkeypatch)
 
 
 @pytest.mark.parametrize(("owners", "classes"), [(2, "ab"), (2, "abc"), (3, "ab"), (4, "ab")])
@@ -75,14 +64,15 @@ def test_a_checked_run_counts_the_people_of_a_class(read: dict[str, OwnRows], ow
     assert seen.counts == pytest.approx([truth], abs=0.1)
 
 
-def test_products_that_are_proved_are_those_of_complex_numbers() -> None:
+def test_proved_products_are_complex_ones_and_tables_not_levelled_are_what_they_were() -> None:
     left, right = (FIELD63.encode(np.arange(24).reshape(2, 12) - 7 * k) for k in (1, 2))
     factors = paired(Shared(left, (2, 12), 1), Shared(right, (2, 12), 1), 2)
     found = there(factors[0].share).row_products(there(factors[1].share)).reshape((2, 12))
     assert found.decode().tolist() == complex_products(left, right, 2).decode().tolist()
-
-
-# --- what is charged
+    curve = checked()[1].waves.curve
+    assert np.array_equal(
+        Waves(curve, 512, 300).plain, Waves(curve, 512, 300, (10**6,) * curve.harmonics).plain
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,13 +118,6 @@ def test_honest_slopes_keep_the_curve_where_harmonics_are_levelled(read: Any) ->
         for j, (a, b) in enumerate(zip(curve.cosines, curve.sines, strict=True), start=1)
     )
     assert np.abs(signs * slopes - exact).max() < 2e-3
-
-
-def test_tables_that_are_not_levelled_are_what_they_were() -> None:
-    curve = checked()[1].waves.curve
-    assert np.array_equal(
-        Waves(curve, 512, 300).plain, Waves(curve, 512, 300, (10**6,) * curve.harmonics).plain
-    )
 
 
 def test_statements_follow_what_is_checked() -> None:
@@ -191,17 +174,7 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr(OwnRows, "waves", lying_waves)
         monkeypatch.setattr(OwnRows, "dealt", lying_rows)
-        begun = untyped(row_checks).RowProof.__init__
-
-        def begin(self: Any, claims: Any, rows: Any, *, seeds: Any) -> None:
-            start, short = 0, rows.copy()
-            for claim in claims.claims:
-                part = short[:, start : start + claim.columns]
-                part[(part.astype(object) ** 2).sum(axis=1) > claim.norm_squared] = 0
-                start += claim.columns
-            begun(self, claims, short, seeds=seeds)
-
-        monkeypatch.setattr(untyped(row_checks).RowProof, "__init__", begin)
+        proving_short_rows(monkeypatch)
 
     return arrange
 
@@ -286,31 +259,7 @@ def test_long_rows_and_long_constants_stop_the_run_before_the_moments(dealing: A
 @pytest.fixture
 def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Group], None]:
     """A computing party adds 2⁴⁶ to its product for one person before it reshares."""
-
-    def arrange(liar: str, group: Group) -> None:
-        at = group.computing_parties.index(liar)
-        honest, unchecked = untyped(verified_products).share_elements, untyped(sharing).reshare
-
-        def more(shape: tuple[int, ...]) -> np.ndarray:
-            added = np.zeros(shape, dtype=np.int64)
-            added[17] = 1 << 46
-            return added
-
-        async def share_elements(party: Party, mine: Any, shapes: Any, **how: Any) -> Any:
-            if party.name == liar:
-                mine = mine + FIELD63.encode(more(mine.shape))
-            return await honest(party, mine, shapes, **how)
-
-        def reshare(scheme: Any, computing_party: Any, share: Any, randomness: Any) -> Any:
-            if computing_party == at:
-                # Its weight is −1 or ½.
-                share = share + FIELD63.encode((-1, 2, 2)[at] * more(share.shape))
-            return unchecked(scheme, computing_party, share, randomness)
-
-        monkeypatch.setattr(verified_products, "share_elements", share_elements)
-        monkeypatch.setattr(sharing, "reshare", reshare)
-
-    return arrange
+    return lambda liar, group: adding_to_products(monkeypatch, liar, group, place=17, value=1 << 46)
 
 
 def test_a_keeper_that_adds_to_its_product_reads_a_person_where_nobody_checks(adding: Any, read: Any) -> None:

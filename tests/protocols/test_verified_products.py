@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lying_parties import adding_to_products
 from plain_kernels import plain_numpy
 from typed import untyped
 
@@ -13,7 +14,7 @@ from colonnade.crypto.sharing import Shamir
 from colonnade.errors import LocalProtocolError, RowsNotProved
 from colonnade.ledger import Ledger, Release
 from colonnade.numbers.field import FIELD63, FieldArray
-from colonnade.protocols import sharing, verified_products
+from colonnade.protocols import verified_products
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.sharing import Shared, open_to, share, total
@@ -70,35 +71,27 @@ def test_a_proved_product_is_the_product(verify: Verify) -> None:
     assert opened(verify) == TRUE
 
 
-def test_the_plain_loops_prove_products_too() -> None:
+def test_plain_loops_prove_products_and_factors_of_another_degree_are_refused() -> None:
     with plain_numpy():
         assert opened("all") == TRUE
+    assert ProductClaim(16384, 48, -1, 0, (1, -1)).algebraic_bits >= 76
+    with pytest.raises(ValueError, match="three computing parties at different points"):
+        ProductClaim(10, 1, -1, 0, (0, -1))
+
+    async def wrong(party: Party, _table: object) -> None:
+        await meet(party)
+        value = Shared(None, (1, 1), 2)
+        await reshare_products(party, value, value, scheme=SCHEME, verify="all", step="products")
+
+    desks = {name: PartyInputs(Ledger.in_memory(name), None, dataset=name) for name in GROUP.members}
+    with pytest.raises(LocalProtocolError, match="one shape and degree t"):
+        run_here(wrong, GROUP, desks, timeout=20.0)
 
 
 @pytest.fixture
 def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A computing party adds 2^48 to its product of one row before it reshares, and says that it did not."""
-
-    def arrange(liar: str) -> None:
-        checked, unchecked = untyped(verified_products).share_elements, untyped(sharing).reshare
-        more = np.zeros((ROWS, 1), dtype=np.int64)
-        more[5] = 1 << 48
-
-        async def share_elements(party: Party, mine: Any, shapes: Any, **options: Any) -> Any:
-            if party.name == liar:
-                mine = mine + FIELD63.encode(more)
-            return await checked(party, mine, shapes, **options)
-
-        def reshare(scheme: Any, computing_party: Any, share: Any, randomness: Any) -> Any:
-            if GROUP.computing_parties[computing_party] == liar:
-                # Its weight is ½.
-                share = share + FIELD63.encode(2 * more)
-            return unchecked(scheme, computing_party, share, randomness)
-
-        monkeypatch.setattr(verified_products, "share_elements", share_elements)
-        monkeypatch.setattr(sharing, "reshare", reshare)
-
-    return arrange
+    return lambda liar: adding_to_products(monkeypatch, liar, GROUP, place=5, value=1 << 48)
 
 
 def test_a_keeper_that_adds_to_its_product_reads_a_row_where_nobody_checks(adding: Any) -> None:
@@ -137,20 +130,3 @@ def _changed(words: FieldArray) -> FieldArray:
     changed = words.words.copy()
     changed.reshape(-1)[3] ^= np.uint64(1)
     return FieldArray(FIELD63, changed)
-
-
-def test_soundness_of_products_is_counted_in_integers() -> None:
-    assert ProductClaim(16384, 48, -1, 0, (1, -1)).algebraic_bits >= 76
-    with pytest.raises(ValueError, match="three computing parties at different points"):
-        ProductClaim(10, 1, -1, 0, (0, -1))
-
-
-def test_factors_of_another_degree_are_refused() -> None:
-    async def wrong(party: Party, _table: object) -> None:
-        await meet(party)
-        value = Shared(None, (1, 1), 2)
-        await reshare_products(party, value, value, scheme=SCHEME, verify="all", step="products")
-
-    desks = {name: PartyInputs(Ledger.in_memory(name), None, dataset=name) for name in GROUP.members}
-    with pytest.raises(LocalProtocolError, match="one shape and degree t"):
-        run_here(wrong, GROUP, desks, timeout=20.0)

@@ -107,9 +107,6 @@ def two_people(mine: np.ndarray) -> None:
     mine[17, 0], mine[18, 0] = 1 << 33, 1 << 47
 
 
-# --- honest runs
-
-
 @pytest.mark.parametrize("owners", [2, 3, 4])
 def test_a_checked_release_is_the_release(owners: int) -> None:
     run = release(owners, "rows")
@@ -125,22 +122,18 @@ def test_a_checked_release_is_the_release(owners: int) -> None:
     assert max(abs(int(v)) for v in (run.result().matrix[:width, :width] - exact).ravel()) <= extent
 
 
-def test_blocks_are_checked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_checked_one_by_one_by_two_keepers_other_than_the_dealer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("colonnade.methods.moments.plan.block_rows", lambda columns: 5)
     run = release()
     steps = {seen.step for seen in run.outcome.seen["server"] if "bits" in seen.step or "seed" in seen.step}
     assert {"columns 0, seed", "columns 1, seed", "columns 2, seed"} <= steps
-
-
-def test_two_keepers_other_than_the_dealer_check_it() -> None:
     for owners in (2, 3, 4):
         group = Group.of(tuple(f"o{k}" for k in range(owners)))
         for owner in group.owners:
             pair = verifiers_of(group, owner)
             assert owner not in pair and set(pair) <= set(group.computing_parties)
-
-
-# --- the sentence, the plan, the job
 
 
 def test_the_sentences_say_who_may_deviate_only_where_rows_are_checked() -> None:
@@ -150,7 +143,7 @@ def test_the_sentences_say_who_may_deviate_only_where_rows_are_checked() -> None
                 assert ("deviate" in guarantee.assumption) == said or "holds at most" in guarantee.assumption
 
 
-def test_a_plan_names_what_is_checked_and_plans_that_differ_in_it_differ() -> None:
+def test_a_plan_names_what_is_checked_and_costs_hardly_more() -> None:
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
     plans = [
@@ -161,6 +154,8 @@ def test_a_plan_names_what_is_checked_and_plans_that_differ_in_it_differ() -> No
     ]
     assert [plan.to_data()["verify"] for plan in plans] == ["none", "rows", "all", "rows"]
     assert len({plan.hash for plan in plans}) == 4
+    noise = {verify: release(2, verify).plan.mu for verify in ("none", "rows")}
+    assert noise["none"] <= noise["rows"] < noise["none"] * 101 / 100
 
 
 def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
@@ -176,11 +171,6 @@ def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
     assert requested(MomentsOptions, **fine).planned(group, schemas, 1 << 14).verify == "none"
     with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
         requested(MomentsOptions, **fine, verify="rows").planned(group, schemas, 1 << 14)
-
-
-def test_a_label_that_need_not_be_one_hot_costs_hardly_more() -> None:
-    noise = {verify: release(2, verify).plan.mu for verify in ("none", "rows")}
-    assert noise["none"] <= noise["rows"] < noise["none"] * 101 / 100
 
 
 # --- attacks: each works on the unverified protocol
@@ -344,20 +334,14 @@ def test_every_attempt_is_charged_and_ends_alike_whatever_the_rows_are(cheat: An
     assert len(messages) == 1
 
 
-# --- noise with a part missing
-
-
-def test_a_party_of_three_is_told_what_it_learns_with_another_part_of_the_noise_missing() -> None:
+def test_parties_are_told_what_they_learn_with_a_part_of_the_noise_missing() -> None:
     checked, unchecked = release(3, "rows"), release(3, "none")
     party = next(i for i, stated in enumerate(checked.privacy) if "Party" in str(stated))
     assert checked.privacy[party].epsilon > unchecked.privacy[party].epsilon
     assert checked.privacy[0].epsilon <= 1.0
     assert known_to_party(checked.plan.group, "rows") == 2
     assert known_to_party(Group.of(("a", "b")), "rows") == 1
-
-
-def test_sentences_of_two_owners_say_what_a_part_that_nobody_deals_would_cost() -> None:
-    """Two of three parts are known or missing to the server and to a party: half of the whole is left."""
+    # Two of three parts are known or missing to the server and to a party: half of the whole is left.
     plan = release(2, "rows").plan
     owner = plan.group.owners[0]
     for view, event, who in (
