@@ -275,13 +275,11 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
     if run.failed:
         raise InputError(f"{run.path} failed half way. Audit its job file instead.")
     with readable(run):
-        record = run.run
-    if record.requested is None:
-        raise ModelError(
-            f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
-        )
-    with readable(run):
-        requested, plan = record.requested, record.plan
+        record, requested, plan = run.run, run.run.requested, run.run.plan
+        if requested is None:
+            raise ModelError(
+                f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
+            )
         method = METHODS[requested.method]
         group = Group(
             tuple(requested.parties),

@@ -114,7 +114,15 @@ def evaluation_lines(record: EvaluationRecord, width: int | None = None) -> list
 def evaluation_pictures(record: EvaluationRecord) -> list[Markup]:
     """ROC, precision and recall, calibration and lift, as drawings; of numbers, predicted against true."""
     if record.pairs is not None:
-        return [_numbers_picture(record, record.pairs)] if record.pairs else []
+        if not record.pairs:
+            return []
+        values = [value for pair in record.pairs for value in pair]
+        even = Series(
+            "as it should be", (min(values), max(values)), (min(values), max(values)), style=_DASHED
+        )
+        axes = Axes(f"predicted {record.label}", f"mean of the true {record.label}", from_zero=False)
+        numbers = (_line("this model", record.pairs, _OWN), even)
+        return [Markup(svg(Chart("Predicted against true", axes, numbers)))]
     roc = Axes("false alarms among the rest", "found")
     precision = Axes("recall", "precision")
     if record.each:
@@ -157,14 +165,6 @@ def evaluation_section(record: EvaluationRecord | None, *, drawn: bool = True) -
 
 def _line(name: str, pairs: Sequence[Sequence[Any]], style: Style) -> Series:
     return Series(name, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), style=style)
-
-
-def _numbers_picture(record: EvaluationRecord, pairs: list[list[float]]) -> Markup:
-    values = [value for pair in pairs for value in pair]
-    ends = (min(values), max(values))
-    lines = (_line("this model", pairs, _OWN), Series("as it should be", ends, ends, style=_DASHED))
-    axes = Axes(f"predicted {record.label}", f"mean of the true {record.label}", from_zero=False)
-    return Markup(svg(Chart("Predicted against true", axes, lines)))
 
 
 def score_text(record: EvaluationRecord) -> str | None:

@@ -6,6 +6,7 @@ default here may be missing: an earlier version did not write it, or this run ha
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -123,8 +124,8 @@ class EffectRecord(Record):
 
     @property
     def ends(self) -> tuple[PointRecord, PointRecord]:
-        least, *_, most = sorted([*self.points] * 2, key=lambda point: point.effect)
-        return least, most
+        by_effect = attrgetter("effect")
+        return min(self.points, key=by_effect), max(self.points, key=by_effect)
 
     @property
     def clear(self) -> bool:

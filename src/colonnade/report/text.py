@@ -272,7 +272,14 @@ def learnt_lines(record: RunRecord, width: int | None, *, verbose: bool = True) 
     if learnt.by_column:
         unit = "log-odds" if record.task == "classification" else "units of the label"
         lines += ["", f"What was learnt: what a column adds over its range, in {unit}"]
-        lines += _effect_lines(learnt, width)
+    for row in learnt.by_column[:TEXT_ROWS]:
+        lines += [f"  towards {row.row}"] if len(learnt.by_column) > 1 else []
+        effects = []
+        for column in row.columns[:TEXT_COLUMNS]:
+            ends = (f"{plain.signed_text(end.effect, end.half_width)} at {end.at}" for end in column.ends)
+            doubt = "within noise" if learnt.intervals and not column.clear else ""
+            effects.append((column.column, column.owner, *ends, doubt))
+        lines += plain.table_lines(effects, width, heads=False)
     notes = []
     if verbose and learnt.by_column and learnt.intervals:
         notes.append(learnt.intervals.covers)
@@ -290,23 +297,6 @@ def learnt_lines(record: RunRecord, width: int | None, *, verbose: bool = True) 
         above = f"(eigenvalue above {spectrum.edge:.3g})"
         notes.append(f"Learnable rank: {rank} of {directions} directions {stands} {above}.")
     return lines + plain.wrapped(notes, width)
-
-
-def _effect_lines(learnt: records.LearntRecord, width: int | None) -> list[str]:
-    lines = []
-    for row in learnt.by_column[:TEXT_ROWS]:
-        lines += [f"  towards {row.row}"] if len(learnt.by_column) > 1 else []
-        effects = [
-            (*effect_words(column), "within noise" if learnt.intervals and not column.clear else "")
-            for column in row.columns[:TEXT_COLUMNS]
-        ]
-        lines += plain.table_lines(effects, width, heads=False)
-    return lines
-
-
-def effect_words(column: records.EffectRecord) -> tuple[str, str, str, str]:
-    least, most = (f"{plain.signed_text(end.effect, end.half_width)} at {end.at}" for end in column.ends)
-    return column.column, column.owner, least, most
 
 
 def declared_text(column: Mapping[str, object]) -> str:
