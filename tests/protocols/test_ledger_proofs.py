@@ -127,7 +127,8 @@ def test_a_restored_ledger_is_found_whoever_it_is_and_members_without_receipts_m
     houses.put_back("clinic", copy, extra=6)
     with pytest.raises(LedgerAltered, match="clinic does not prove that its ledger still has entry 7"):
         run(TRIO, houses.ledgers)
-    houses = Houses.of(tmp_path, "bank", "shop", "clinic")
+    (tmp_path / "new").mkdir()
+    houses = Houses.of(tmp_path / "new", "bank", "shop", "clinic")
     assert run(PAIR, {name: houses.ledgers[name] for name in PAIR.owners}).results["shop"] == {}
     for number in range(3):
         houses.ledgers["bank"].set_budget("d", "*", "*", epsilon=20.0 + number, delta=1e-5)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lying_parties import proving_short_rows
 from training_specs import requested
 from typed import there, untyped
 
@@ -24,7 +25,6 @@ from colonnade.runtime.wire import Message
 
 ROWS = 40
 LABEL = '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]'
-Cheat = Callable[[str, str, str, Message], Message]
 
 
 def numeric(*names: str) -> str:
@@ -60,17 +60,23 @@ def release(owners: int = 2, verify: Any = None, **options: Any) -> Any:
 
 
 @pytest.fixture
-def cheat(monkeypatch: pytest.MonkeyPatch) -> Callable[[Cheat], None]:
-    """Let somebody say something else than the protocol has it say."""
+def cheat(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Let somebody say something else at one step, to one member or to all; what comes back are the steps told."""
 
-    def arrange(change: Cheat) -> None:
+    def arrange(who: str, to: str | None, at: str, say: Callable[[Message], Message]) -> list[str]:
+        told: list[str] = []
         for module in (row_checks, sharing):
             honest = module.tell
 
-            async def tell(party: Party, to: str, step: str, message: Message, honest: Any = honest) -> None:
-                await honest(party, to, step, change(party.name, to, step, message))
+            async def tell(
+                party: Party, peer: str, step: str, message: Message, honest: Any = honest
+            ) -> None:
+                told.append(step)
+                lies = (party.name, step) == (who, at) and to in (None, peer)
+                await honest(party, peer, step, say(message) if lies else message)
 
             monkeypatch.setattr(module, "tell", tell)
+        return told
 
     return arrange
 
@@ -90,13 +96,7 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[np.ndar
                 yield rows, mine
 
         monkeypatch.setattr(moments, "integer_blocks", blocks)
-        # A cheat does not stop itself: its pads are made for rows that are short.
-        pads = untyped(row_checks).RowProof.__init__
-
-        def begun(self: Any, claims: Any, rows: Any, *, seeds: Any) -> None:
-            pads(self, claims, np.where(np.abs(rows) >= 1 << 20, 0, rows), seeds=seeds)
-
-        monkeypatch.setattr(untyped(row_checks).RowProof, "__init__", begun)
+        proving_short_rows(monkeypatch)
 
     return arrange
 
@@ -226,21 +226,13 @@ CHECKED = {
 @pytest.mark.parametrize("which", CHECKED)
 def test_one_altered_bit_of_anything_stops_the_run(cheat: Any, which: str) -> None:
     who, to, at, name = CHECKED[which]
-
-    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
-        return altered(message, name) if (sender, receiver, step) == (who, to, at) else message
-
-    cheat(change)
+    cheat(who, to, at, lambda message: altered(message, name))
     with pytest.raises(RowsNotProved, match="what bank dealt was not proved to server and shop1"):
         release()
 
 
 def test_different_seeds_for_the_two_halves_stop_the_run(cheat: Any) -> None:
-    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
-        wrong = (sender, receiver, step) == ("bank", "server", "columns 0")
-        return Message({"key": bytes(32)}) if wrong else message
-
-    cheat(change)
+    cheat("bank", "server", "columns 0", lambda message: Message({"key": bytes(32)}))
     with pytest.raises(RowsNotProved):
         release()
 
@@ -249,13 +241,11 @@ def test_different_seeds_for_the_two_halves_stop_the_run(cheat: Any) -> None:
 def test_a_proof_of_an_earlier_run_stops_the_run(cheat: Any, which: str) -> None:
     kept: list[Message] = []
 
-    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
-        if (sender, step) != ("bank", which):
-            return message
+    def first(message: Message) -> Message:
         kept.append(message)
         return kept[0]
 
-    cheat(change)
+    cheat("bank", None, which, first)
     release()
     with pytest.raises(RowsNotProved):
         release()
@@ -286,13 +276,7 @@ def test_a_verifier_that_tells_dealer_and_verifier_different_challenges_gets_no_
     cheat: Any, liar: str, step: str
 ) -> None:
     """The answer to another question than was proved would be an equation in the other's rows."""
-    sent: list[str] = []
-
-    def change(sender: str, receiver: str, at: str, message: Message) -> Message:
-        sent.append(at)
-        return Message({"nonce": bytes(32)}) if (sender, receiver, at) == (liar, "bank", step) else message
-
-    cheat(change)
+    sent = cheat(liar, "bank", step, lambda message: Message({"nonce": bytes(32)}))
     with pytest.raises(RowsNotProved, match="they were not told the same challenges"):
         release()
     assert "columns 0, answer about bank" not in sent or liar == "server"
@@ -315,12 +299,7 @@ def test_a_dealer_hears_no_challenge_before_it_has_dealt(monkeypatch: pytest.Mon
 
 def test_every_attempt_is_charged_and_ends_alike_whatever_the_rows_are(cheat: Any) -> None:
     """A verifier that stops runs on purpose learns that they stopped, and each attempt is paid for."""
-
-    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
-        wrong = (sender, step) == ("server", "columns 0, answer about bank")
-        return altered(message, "answer") if wrong else message
-
-    cheat(change)
+    cheat("server", None, "columns 0, answer about bank", lambda message: altered(message, "answer"))
     messages = set()
     for seed in (1, 2, 3):
         parties = federation(seed=seed)
@@ -395,15 +374,7 @@ def test_a_dealer_that_adds_no_noise_leaves_readers_what_they_were_promised(
 
 def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat: Any) -> None:
     """A dealer that keeps no share gives the third computing party, who does not check it, something else."""
-
-    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
-        return (
-            altered(message, "share")
-            if (sender, receiver, step) == ("shop3", "shop2", "columns 0")
-            else message
-        )
-
-    cheat(change)
+    cheat("shop3", "shop2", "columns 0", lambda message: altered(message, "share"))
     run = release(4, "rows")
     size = run.plan.size
     column = np.abs(run.result().matrix[: size // 3].astype(object))
@@ -411,9 +382,6 @@ def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat: Any) ->
 
 
 def test_whatever_stops_a_check_is_an_error_with_a_remedy(cheat: Any) -> None:
-    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
-        return Message({"nonce": b"short"}) if step.endswith("seed") and sender == "bank" else message
-
-    cheat(change)
+    cheat("bank", None, "columns 0, seed", lambda message: Message({"nonce": b"short"}))
     with pytest.raises(ColonnadeError, match="expected 'nonce' to be 32 bytes"):
         release()
