@@ -202,7 +202,7 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def meter_picture(account: plain.Account) -> Markup:
+def meter_picture(account: plain.BudgetMeter) -> Markup:
     """How much of a budget was spent before a run, thin, and by it, full."""
     budget, spent, known = account.total.budget, account.total.epsilon, account.before
     before = 0.0 if known is None else known.epsilon_before or 0.0

@@ -214,7 +214,7 @@ def chance_of(value: float, people: int, name: str) -> float:
 
 
 @dataclass
-class Account:
+class BudgetMeter:
     """Accounts that differ in their observer alone; what they stood at before a run, where that is known."""
 
     total: TotalRecord
@@ -224,12 +224,12 @@ class Account:
 
 def merged(
     totals: Sequence[TotalRecord], before: Sequence[BeforeRecord] = (), *, fits: bool = False
-) -> list[Account]:
+) -> list[BudgetMeter]:
     """Accounts that differ in their observer alone, as one; by what still `fits` too, if that is shown."""
     ignored = {"observer", "entries", "otherwise", *(() if fits else ("fits",))}
-    accounts: dict[str, Account] = {}
+    accounts: dict[str, BudgetMeter] = {}
     for place, total in enumerate(totals):
         earlier = before[place] if len(before) == len(totals) else None
         key = f"{total.model_dump(exclude=ignored)} {earlier and earlier.epsilon_before}"
-        accounts.setdefault(key, Account(total, [], earlier)).observers.append(total.observer)
+        accounts.setdefault(key, BudgetMeter(total, [], earlier)).observers.append(total.observer)
     return list(accounts.values())
