@@ -1,5 +1,6 @@
 """What the command line does with ledgers: shows them, and stops where one cannot be trusted or reached."""
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,23 @@ def test_the_history_is_written_as_a_table_and_a_picture_and_never_over_a_file(
         "holds no signing key" in cli("ledger bank.toml --export again.json --key odd.key", code=3)
         and not Path("again.json").exists()
     )
+
+
+def test_a_locked_ledger_is_named_and_nothing_is_charged(
+    trained: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    before = trained.files()
+    holder = sqlite3.connect(trained.path("insurer.ledger"), isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        assert train(trained) == LEDGER
+    finally:
+        holder.close()
+    assert "insurer.ledger: another process holds this ledger" in capsys.readouterr().err
+    assert trained.files() == before
+    assert trained.charges("bank") == trained.charges("insurer") == 1
+    assert train(trained) == 0, "and once it is free, all goes on"
 
 
 def test_the_budget_ends_and_then_the_ledger_refuses(

@@ -164,30 +164,19 @@ def test_a_value_that_is_summed_changes_what_noise_covers_and_nothing_else(tmp_p
     assert told_without_noise(plain) == told_without_noise(changed)
 
 
-def test_a_partys_other_data_sets_are_on_its_own_page_alone(tmp_path: Path) -> None:
+def test_other_data_sets_and_steps_of_alignment_are_on_a_partys_own_page_alone(tmp_path: Path) -> None:
     project = finished(tmp_path / "plain", a_longer_ledger, method="moments")
     shared = b"".join(shared_files(project).values())
     ledger = Ledger.open(project.path("bank.ledger"))
     assert b"payrolls" not in shared and ledger.receipt().head.encode() not in shared
     own = project.path(f"run/{PARTIES}/bank.html").read_text()
-    assert "payrolls" in own and ledger.receipt().head in own
+    assert "payrolls" in own and ledger.receipt().head in own and "blinded" in own
     assert "payrolls" not in project.path(f"run/{PARTIES}/insurer.html").read_text()
-
-
-def test_steps_of_alignment_are_on_a_partys_own_page_alone(tmp_path: Path) -> None:
-    project = finished(tmp_path / "plain", nothing, method="moments")
     facts = one_object(project.path("run/facts.json").read_text())
     steps = {item["step"] for item in facts["traffic"]["steps"]}
-    assert steps >= {"hello", "columns", "noise", "release"} and not steps & {
-        "id",
-        "set",
-        "blinded",
-        "twice",
-        "common",
-    }
+    assert steps >= {"hello", "columns", "noise", "release"}
+    assert not steps & {"id", "set", "blinded", "twice", "common"}
     assert "forecast" not in facts, "a forecast goes by how many people each party has"
-    own = project.path(f"run/{PARTIES}/bank.html").read_text()
-    assert "blinded" in own
 
 
 def test_a_record_of_failure_tells_no_more_of_a_ledger_than_a_report(

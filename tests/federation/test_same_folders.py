@@ -171,7 +171,3 @@ def same_file(one: Path, other: Path, member: str) -> None:
         assert (first.run, first.plan, first.guarantees) == (second.run, second.plan, second.guarantees)
     else:
         assert one.read_bytes() == other.read_bytes()
-
-
-def test_every_method_is_held_to_this() -> None:
-    assert len(PROTOCOLS) == 10

@@ -8,7 +8,6 @@ from learn_releases import release_of
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression as Central
 from tables_people import LABEL, OWNER, coded, people, release_with
-from threadpoolctl import threadpool_limits
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.kinds import NumericColumn
@@ -31,16 +30,6 @@ def test_without_noise_the_matched_rule_is_logistic_regression() -> None:
     scores = central.decision_function(features)
     off = [np.abs(model.decision_function(RAW) - scores).mean() for model in (matched, squared)]
     assert off[0] < 0.1 * np.abs(scores).mean() and off[0] < 0.5 * off[1]
-
-
-@pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_the_matched_rule_is_the_same_with_any_number_of_threads(noise: float) -> None:
-    found = []
-    for threads in (1, 2):
-        with threadpool_limits(threads, user_api="blas"):
-            model = LogisticRegression(rule="matched").fit(release_with(RAW, RISK, noise=noise))
-        found.append(model.predict_proba(RAW))
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=0.0)
 
 
 @pytest.mark.parametrize(("noise", "ridge"), [(0.0, 0.0), (1.0, 0.0), (1.0, 300.0)])

@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from typed import there, untyped
 
@@ -125,15 +124,6 @@ def test_this_walk_would_notice_rows_left_in_a_shared_place() -> None:
         )
     finally:
         SHARED_BY_MISTAKE.clear()
-
-
-@pytest.mark.slow  # another control is quick enough
-def test_this_walk_would_notice_a_channel_that_passes_objects() -> None:
-    def leak(party: Party, table: NDArray[np.float64]) -> None:
-        for box in untyped(party.channel)._boxes.values():
-            setattr(box, f"smuggled by {party.name}", table)
-
-    assert ("insurer", "bank") in crossings(leak)
 
 
 def test_rows_are_touched_only_while_their_own_party_runs() -> None:
