@@ -316,21 +316,10 @@ class Campaign:
             "labels from gradients", plan, run=run, success=success, by_epoch=epochs, note=note
         )
 
-    def _attempt(
-        self,
-        attack: str,
-        plan: EncryptedPlan,
-        *,
-        attacker: str | None = None,
-        target: str | None = None,
-        run: str = _RECORDED,
-        success: attacks.Success | None = None,
-        by_epoch: tuple[attacks.Success, ...] = (),
-        refused: str | None = None,
-        note: str = "",
-    ) -> Attempt:
-        who, to = attacker or self._attacker, target or plan.active
-        return Attempt(attack, who, to, run, plan.options.defence, success, by_epoch, refused, note)
+    def _attempt(self, attack: str, plan: EncryptedPlan, **found: Any) -> Attempt:
+        """Unless something else is said, the party without the label attacks its holder in our protocol."""
+        usual = {"attacker": self._attacker, "target": plan.active, "run": _RECORDED}
+        return Attempt(attack, **usual | found, defence=plan.options.defence)
 
 
 def _rows(tables: Mapping[str, Table]) -> int:
