@@ -368,7 +368,7 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
 
     for place, name in (
         (forecasting, "settle"),
-        (recommend, "candidates"),
+        (recommend.Candidates, "all"),
         (PilotRuns, "error_without_privacy"),
     ):
         monkeypatch.setattr(place, name, noting(place, name))
@@ -390,7 +390,7 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
     words, shown = [word for word, _ in heard], [done for word, done in heard if word == "rehearsing"]
     assert heard[0] == ("rehearsing", 0) and heard[-1] == ("rehearsing", 100) and shown == sorted(shown)
     assert shown.count(100) == 1
-    for name in ("settle", "candidates"):
+    for name in ("settle", "all"):
         assert "rehearsing" in words[words.index(f"{name} begins") : words.index(f"{name} ends")]
     assert words[-2] == "error_without_privacy ends"
 
