@@ -56,7 +56,6 @@ def train(
 
 
 def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[str, Any]:
-    """Train as a job file says, write the run's folder, and return its facts."""
     from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
     from colonnade.federation.federation import Hooks
     from colonnade.federation.job import Job
