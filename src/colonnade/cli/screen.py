@@ -112,11 +112,11 @@ def width() -> int | None:
 def progress(shown: bool = True, *, piped: bool = False) -> Iterator[Advance]:
     """A bar per step with the time left, on a terminal. Elsewhere silence, or with `piped` a line now and then."""
     if not shown or as_json() or not sys.stderr.isatty():
-        told, last = piped and not sys.stderr.isatty(), time.monotonic()
+        prints, last = piped and not sys.stderr.isatty(), time.monotonic()
 
         def tell(step: str, done: int, total: int) -> None:
             nonlocal last
-            if told and time.monotonic() - last >= EVERY:
+            if prints and time.monotonic() - last >= EVERY:
                 last = time.monotonic()
                 say(f"{STEPS.get(step, step)}: {100 * done // max(1, total)} %", err=True)
 
