@@ -101,7 +101,6 @@ def options(
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run one verb and return its exit code."""
     with terminated_as_interrupted():
         return _run(sys.argv[1:] if arguments is None else arguments)
 

@@ -96,11 +96,9 @@ class People:
     visits: bool
 
     def columns(self, rows: Rows) -> dict[str, Any]:
-        """What the parties hold of these people, but for the label."""
         return {name: self.values[name][rows] for names in self.parties.values() for name in names}
 
     def write_csv(self, path: Path, names: Iterable[str], rows: Rows) -> None:
-        """These columns of these people, with an id for each."""
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([self.key, *names])
@@ -209,7 +207,6 @@ def write_demo(folder: Path, people: People, *, epsilon: float) -> Rows:
 
 
 def write_parties(folder: Path, people: People, rows: Rows, *, budget: float, above: str = "") -> None:
-    """Each party's table and own file, and its schema unless that lies `above`."""
     for place, (party, columns) in enumerate(people.parties.items()):
         label = place == 0
         people.write_csv(folder / f"{party}.csv", [*columns, *([people.label] if label else [])], rows)

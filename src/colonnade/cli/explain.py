@@ -15,7 +15,6 @@ _NUMBER = re.compile(r"[eE]?(\d{3})")
 
 
 def page(number: str) -> str:
-    """Where in the documents a number is explained."""
     return f"{ADDRESS}#{number.lower()}"
 
 

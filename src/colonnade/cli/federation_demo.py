@@ -101,7 +101,6 @@ def _run(folder: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], lis
 
 
 def write_organisations(folder: Path) -> None:
-    """Three parties' tables, schemas, party files and policies, and a job file for each method."""
     from colonnade.cli.demo_files import job_text, patients, write_parties
 
     people = patients()

@@ -51,12 +51,11 @@ def export(
 
         text = model_card(whole, name=name, license=license, record=record, onnx=onnx is not None)
         write_named(card, text, option="--card")
-    written = {"onnx": None if onnx is None else str(onnx), "card": None if card is None else str(card)}
-    lines = [f"ONNX graph: {onnx}"] if onnx is not None else []
-    lines += [f"Model card: {card}"] if card is not None else []
-    lines += str(whole.privacy).splitlines()
+    written = {"onnx": onnx and str(onnx), "card": card and str(card)}
+    named = {"ONNX graph": onnx, "Model card": card}
+    lines = [f"{what}: {path}" for what, path in named.items() if path is not None]
     data = {"model": str(model), "kind": whole.kind, **written, "privacy": str(whole.privacy)}
-    return Answer(data, "\n".join(lines))
+    return Answer(data, "\n".join([*lines, *str(whole.privacy).splitlines()]))
 
 
 def describe(

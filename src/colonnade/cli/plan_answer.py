@@ -66,23 +66,15 @@ def plan_facts(
         work.done()
     plan = recommend.plan_job(job, schemas, rows=trained)
     here = Machine.measured() if measured or there is not None else None
-    pilot_runs = PilotRuns(schemas, effort=effort)
+    pilot_runs = PilotRuns(schemas, effort=effort, remaining=work.remaining)
     matching = Matching(plan.group, schemas, job.alignment, rows, held)
-    entries = recommend.candidates(
-        job,
-        plan,
-        schemas,
-        files=files,
-        pilot_runs=pilot_runs,
-        matching=matching,
-        simulated=simulated,
-        named=None if named is None else named | {job.method},
-        work=work,
-    )
+    look = recommend.Candidates(job, plan, schemas, files, pilot_runs, matching)
+    wanted = None if named is None else named | {job.method}
+    entries = look.all(wanted, simulated=simulated, work=work)
     spec = TrainingSpec(job.task, job.epsilon)
     exact = pilot_runs.error_without_privacy(spec, plan, job.components) if simulated else None
     usual, _ = default_method(job.task, plan.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
-    choice = recommend.choose(entries, usual=usual, without_privacy=exact)
+    recommended, why = recommend.choose(entries, usual=usual)
     work.end()
     rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
     bandwidth = line.bandwidth if math.isfinite(line.bandwidth) else None
@@ -98,9 +90,9 @@ def plan_facts(
         "matching": matched,
         "methods": [_method_facts(item, line=line, here=here, there=there) for item in entries],
         "error": forecast.ERRORS[job.task],
-        "without_privacy": choice.without_privacy,
-        "recommended": choice.recommended,
-        "why": choice.why,
+        "without_privacy": exact,
+        "recommended": recommended,
+        "why": why,
         "line": {"bandwidth": bandwidth, "latency": line.latency},
         "machine": there.to_data() if there is not None else rehearsed_on,
         "rehearsed_on": rehearsed_on,
@@ -115,7 +107,6 @@ def _promise_facts(
     *,
     files: Mapping[str, PartyFile],
 ) -> dict[str, Any]:
-    """What the plan itself says, whatever it costs."""
     features = recommend.features_of(job.task, schemas)
     return {
         "name": job.name,
@@ -292,7 +283,6 @@ def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
 
 
 def method_rows(methods: list[dict[str, Any]], recommended: str | None) -> list[tuple[str, ...]]:
-    """What each method would cost and bring, under a head; the one that is recommended has a star."""
     rows: list[tuple[str, ...]] = [HEAD]
     for item in methods:
         made, name = item["forecast"], item["method"]
@@ -377,7 +367,6 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
 
 
 def _noise_notes(methods: list[dict[str, Any]]) -> list[str]:
-    """Noise of every method, and its ε by observer."""
     noises = [
         f"{item['method']}: {item['forecast']['noise']['standard_deviation']:.3g} on {item['forecast']['noise']['on']}"
         for item in methods

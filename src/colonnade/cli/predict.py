@@ -55,7 +55,7 @@ def predict(
 
       colonnade predict demo-run/run demo-run/visits/job.toml
     """
-    from colonnade.evaluation.predict import Stored, score_file, score_job, scores_csv
+    from colonnade.evaluation.predict import Stored, score_file, score_job, score_rows, scores_csv
     from colonnade.federation.federation import Hooks
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
@@ -91,7 +91,14 @@ def predict(
         write_named(output, scores_csv(scores), option="--output", own=True)
     # Whoever scores a file discloses nothing: what training cost is asked for.
     training = verbose or rows is None
-    return Answer(_facts(scores, output), lambda wide: _text(scores, output, wide, training=training))
+    left_out = [{"id": one, "reason": reason} for one, reason in scores.left_out]
+    facts: dict[str, Any] = {"people": len(scores.ids), "names": list(scores.names), "exact": scores.exact}
+    facts |= {"left_out": left_out, "statement": scores.statement, "privacy": scores.privacy}
+    facts["output"] = None if output is None else str(output)
+    if output is None:
+        heads, *lines = score_rows(scores)
+        facts["scores"] = [dict(zip(heads, line, strict=True)) for line in lines]
+    return Answer(facts, lambda wide: _text(scores, output, wide, training=training))
 
 
 def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) -> None:
@@ -110,18 +117,6 @@ def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) 
             f"--rows: {rows} lacks {len(missing)} of the {len(wanted)} columns that the model reads: "
             f"{', '.join(missing)}.{near}"
         )
-
-
-def _facts(scores: Scores, output: Path | None) -> dict[str, Any]:
-    from colonnade.evaluation.predict import score_rows
-
-    left_out = [{"id": one, "reason": reason} for one, reason in scores.left_out]
-    facts: dict[str, Any] = {"people": len(scores.ids), "names": list(scores.names), "exact": scores.exact}
-    facts |= {"left_out": left_out, "statement": scores.statement, "privacy": scores.privacy}
-    heads, *lines = score_rows(scores)
-    if output is not None:
-        return facts | {"output": str(output)}
-    return facts | {"output": None, "scores": [dict(zip(heads, line, strict=True)) for line in lines]}
 
 
 def _text(scores: Scores, output: Path | None, wide: int | None, *, training: bool) -> str:

@@ -101,17 +101,13 @@ LAWS: Mapping[str, tuple[str, str, tuple[str, ...], Fraction, Fraction]] = {
     "discrete-laplace": ("discrete Laplace noise", "scale", (TRUNCATED, AS_GIVEN), *SCALES),
     "skellam": ("Skellam noise", "μ", (NEAR_ITS_LAW, AS_GIVEN), skellam.SMALLEST_MU, skellam.LARGEST_MU),
 }
-# One release, by the noise, the sensitivities, and how many parts of it an observer knows.
+# One release, by the noise, the sensitivity, and how many parts of it an observer knows.
 EVENTS: Mapping[str, Callable[..., Event]] = {
-    "gaussian": lambda noise, sensitivity, **_: events.Gaussian(sensitivity, noise),
-    "discrete-gaussian": lambda noise, sensitivity, **dealt: DiscreteGaussianNoise(noise).event(
-        sensitivity, **dealt
-    ),
-    "laplace": lambda noise, sensitivity, **_: events.Laplace(sensitivity, noise),
-    "discrete-laplace": lambda noise, sensitivity, **dealt: DiscreteLaplaceNoise(noise).event(
-        sensitivity, **dealt
-    ),
-    "skellam": lambda noise, l1, l2, **dealt: SkellamNoise(noise).event(VectorChange(l1, l2), **dealt),
+    "gaussian": lambda noise, change, **_: events.Gaussian(change, noise),
+    "discrete-gaussian": lambda noise, change, **dealt: DiscreteGaussianNoise(noise).event(change, **dealt),
+    "laplace": lambda noise, change, **_: events.Laplace(change, noise),
+    "discrete-laplace": lambda noise, change, **dealt: DiscreteLaplaceNoise(noise).event(change, **dealt),
+    "skellam": lambda noise, change, **dealt: SkellamNoise(noise).event(VectorChange(*change), **dealt),
 }
 
 
@@ -151,8 +147,11 @@ def added_noise(
     colluding = {0: "no owner disclose", 1: "one owner discloses"}.get(t, f"{t} owners disclose")
     dealt = {"entries": entries or LARGEST_DRAW, "parts": owners, "of": owners - t}
 
+    def change(norms: Mapping[str, Any]) -> Any:
+        return (norms["l1"], norms["l2"]) if law == "skellam" else norms["sensitivity"]
+
     def views(noise: Fraction, times: int) -> Views:
-        blind: Any = EVENTS[law](noise, **own, known=t, **dealt)
+        blind: Any = EVENTS[law](noise, change(own), known=t, **dealt)
         blind = Repeated(blind if rate is None else events.PoissonSampled(rate, blind), times)
         if owners == 1:
             return (View(Reader(), about, blind, f"whoever draws the noise keeps it secret{hidden}"),)
@@ -161,32 +160,26 @@ def added_noise(
         for known in sorted({1, max(t, 1)}):
             # Owners know the batches, so a sample hides nothing from them and every release may use the record.
             provided = "it sees only the noisy sums besides its own columns and noise parts"
-            seen = Repeated(EVENTS[law](noise, **theirs, known=known, **dealt), times)
+            seen = Repeated(EVENTS[law](noise, change(theirs), known=known, **dealt), times)
             found.append(View(AnyOwners.of(known), OthersPart(), seen, provided))
         return tuple(found)
+
+    def paper(sigma: Fraction, times: int, delta: float) -> Figures:
+        """What the classical formula says of one release of normal noise."""
+        if times > 1 or rate is not None or delta == 0:
+            return ()
+        return (_claimed(delta, float(own["sensitivity"]), sigma, CLASSICAL),)
 
     family = MechanismFamily(*LAWS[law], views)
     if law == "discrete-laplace" and owners - t > 1:
         return replace(family, greatest=LARGEST_DEALT_SCALE, needs_delta=True)
-    return family
+    return replace(family, paper=paper) if law == "gaussian" else family
 
 
 def _claimed(delta: float, change: float, sigma: Fraction, formula: str) -> PaperFigure:
     """The ε that the classical formula gives to this noise."""
     figure = papers.classical_sigma(1.0, delta, sensitivity=change)
     return PaperFigure(figure.value / float(sigma), formula, figure.why_not)
-
-
-def gaussian(*, sensitivity: Fraction, rate: Fraction | None, unit: str) -> MechanismFamily:
-    """Normal noise, with what the classical formula says of one release."""
-
-    def paper(sigma: Fraction, times: int, delta: float) -> Figures:
-        if times > 1 or rate is not None or delta == 0:
-            return ()
-        return (_claimed(delta, float(sensitivity), sigma, CLASSICAL),)
-
-    family = added_noise("gaussian", sensitivity=sensitivity, rate=rate, unit=unit)
-    return replace(family, paper=paper)
 
 
 def moments(
@@ -337,11 +330,8 @@ def messages(
         event = Approximated(PerStep(steps(epochs), variance), draws=epochs * rows)
         clips = f", {sender} clips what it receives to ±{clip:g}" if passive else ""
         provided = f"batches are public, every record is used once an epoch{clips}"
-        return (
-            View(
-                observers.PartyView("active" if passive else "passive"), PartOf(str(sender)), event, provided
-            ),
-        )
+        receiver = observers.PartyView("active" if passive else "passive")
+        return (View(receiver, PartOf(str(sender)), event, provided),)
 
     def paper(sigma: Fraction, epochs: int, delta: float) -> Figures:
         if delta == 0:
@@ -367,7 +357,6 @@ def messages(
 
 FAMILIES: Mapping[str, Callable[..., MechanismFamily]] = {
     **{law: partial(added_noise, law) for law in LAWS},
-    "gaussian": gaussian,
     "moments": moments,
     "poisson-binomial": poisson_binomial,
     "messages": messages,

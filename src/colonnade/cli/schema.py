@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from colonnade.cli import screen
-from colonnade.cli.screen import Answer, argument, check_free, complete_tasks, flag, option, progress
+from colonnade.cli.screen import TASKS, Answer, argument, check_free, complete_tasks, flag, option, progress
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import ColumnMissing, InputError
 from colonnade.federation.files import write_whole
@@ -63,17 +63,12 @@ def schema(
     if alongside is not None:
         raise typer.BadParameter("--data goes with --check.")
     from colonnade.data.documents import Document
+    from colonnade.data.drafting import draft
 
     named = str(data)
     if sql is None and named.endswith(".toml"):
         public = public or Document.load(named).data.get("public") is True
-    return _draft(_source(named, sql, password_env), output, public=public)
-
-
-def _draft(source: Source, output: Path | None, *, public: bool) -> Answer:
-    from colonnade.data.drafting import draft
-
-    drafted = draft(source, public=public)
+    drafted = draft(_source(named, sql, password_env), public=public)
     text = drafted.text.rstrip()
     if output is not None:
         # Never over something: a person may have corrected it already.
@@ -130,7 +125,7 @@ def new(
         "--id [PARTY:]COLUMN", "The column that says who a row is, of one party or of all; repeat.", []
     ),
     task: str = option(
-        "--task -t", f"One of {', '.join(screen.TASKS)}.", "classification", autocompletion=complete_tasks
+        "--task -t", f"One of {', '.join(TASKS)}.", "classification", autocompletion=complete_tasks
     ),
     epsilon: float = option("--epsilon -e", "What the server and readers may learn.", 1.0),
 ) -> Answer:
@@ -145,10 +140,8 @@ def new(
 
       colonnade new survey --party north=north.csv --party south=south.csv --task pca
     """
-    if task not in screen.TASKS:
-        raise InputError(
-            f"--task: {task!r} is not one of {', '.join(screen.TASKS)}.{nearest_name(task, screen.TASKS)}"
-        )
+    if task not in TASKS:
+        raise InputError(f"--task: {task!r} is not one of {', '.join(TASKS)}.{nearest_name(task, TASKS)}")
     if not epsilon > 0:
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
     data = _parties(party)

@@ -39,20 +39,15 @@ _MARKED = re.compile(
 Advance = Callable[[str, int, int], None]
 
 
-def say(text: str) -> None:
-    _put(text)
-
-
 def note(text: str) -> None:
-    """What a person should know besides the result."""
-    _put(f"note: {one_line(text)}", err=True)
+    say(f"note: {one_line(text)}", err=True)
 
 
 def say_json(data: Any) -> None:
     text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False)
     # Within JSON a character that cannot be shown stands as JSON writes it, so that programs read it back.
     shown = all(_harmless(character) for character in text) and _encodable(text, sys.stdout)
-    _put(text if shown else json.dumps(plain(data), allow_nan=False))
+    say(text if shown else json.dumps(plain(data), allow_nan=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +61,10 @@ class Answer:
 
 def complain(text: str, number: str) -> None:
     """What went wrong and what to do, and where there is more about it."""
-    _put(f"error {number}: {one_line(text)}\n`colonnade explain {number}` says more.", err=True)
+    say(f"error {number}: {one_line(text)}\n`colonnade explain {number}` says more.", err=True)
 
 
-def _put(text: str, *, err: bool = False) -> None:
+def say(text: str, *, err: bool = False) -> None:
     """The one way to a terminal: names that others chose cannot move its cursor, and no encoding ends a run."""
     stream = sys.stderr if err else sys.stdout
     plain_text = "".join(
@@ -113,46 +108,33 @@ def width() -> int | None:
     return min(WIDEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
 
 
-def _now_and_then() -> Advance:
-    """Tells on a line of its own how far a step is, if the last one is some seconds old."""
-    last = time.monotonic()
-
-    def advance(step: str, done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= EVERY:
-            last = time.monotonic()
-            _put(f"{STEPS.get(step, step)}: {100 * done // max(1, total)} %", err=True)
-
-    return advance
-
-
 @contextmanager
 def progress(shown: bool = True, *, piped: bool = False) -> Iterator[Advance]:
     """A bar per step with the time left, on a terminal. Elsewhere silence, or with `piped` a line now and then."""
     if not shown or as_json() or not sys.stderr.isatty():
-        yield _now_and_then() if piped and not sys.stderr.isatty() else lambda _step, _done, _total: None
+        prints, last = piped and not sys.stderr.isatty(), time.monotonic()
+
+        def tell(step: str, done: int, total: int) -> None:
+            nonlocal last
+            if prints and time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                say(f"{STEPS.get(step, step)}: {100 * done // max(1, total)} %", err=True)
+
+        yield tell
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, rich.TaskID] = {}
 
         def advance(step: str, done: int, total: int) -> None:
             if step not in tasks:
@@ -166,7 +148,6 @@ _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
 
 
 def as_json() -> bool:
-    """Whether the verb that runs was asked for JSON."""
     return _as_json.get()
 
 
@@ -263,7 +244,6 @@ _NAME = re.compile(r'^ +name="([a-z-]+)",$', re.MULTILINE)
 
 
 def method_names() -> tuple[str, ...]:
-    """What methods call themselves, in the order of their folders."""
     texts = (path.read_text(encoding="utf-8") for path in sorted(_METHODS.glob("*/*.py")))
     return tuple(name for text in texts for name in _NAME.findall(text))
 

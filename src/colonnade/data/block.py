@@ -256,25 +256,16 @@ class _Spill:
 
 
 class SpilledRows:
-    """Rows at some positions of `rows` that are read from their beginning, in the order of those, on the disk."""
+    """Rows at some positions of a table, which is read from its beginning, in the order of those, on the disk."""
 
-    def __init__(
-        self,
-        name: str,
-        party: str,
-        positions: NDArray[Any],
-        *,
-        rows: int,
-        blocks: Iterable[Block],
-        ids: Iterable[pa.Array],
-    ) -> None:
-        self.name, self.count = name, len(positions)
+    def __init__(self, table: Any, positions: NDArray[Any]) -> None:
+        self.name, self.count = table.name, len(positions)
         wanted = f"the {self.count} rows that are wanted in another order"
-        self._spill = _Spill(f"party {party!r}, {name}: {wanted}")
-        places = np.full(rows, -1, dtype=np.int64)
+        self._spill = _Spill(f"party {table.party!r}, {table.name}: {wanted}")
+        places = np.full(table.rows, -1, dtype=np.int64)
         places[positions] = np.arange(self.count)
-        self._rows = self._write(map(_arrays, blocks), places)
-        self._ids = self._write(({_ID: some} for some in ids), places)
+        self._rows = self._write(map(_arrays, table.blocks()), places)
+        self._ids = self._write(({_ID: some} for some in table.id_batches()), places)
 
     def ids(self) -> Iterator[pa.Array]:
         for piece in self._pieces(self._ids):

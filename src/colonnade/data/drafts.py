@@ -100,7 +100,6 @@ def of_kinds(
 
 
 def are_codes(numbers: NDArray[np.float64]) -> bool:
-    """Whether a column's first numbers are whole and few, as codes are."""
     few = len(numbers) >= _FEWEST_ROWS and len(np.unique(numbers)) <= _MOST_CODES
     return few and bool((numbers == np.rint(numbers)).all())
 

@@ -114,11 +114,6 @@ class _Bins(Form):
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        missing: Any = self.missing and self.missing.counts_as
-        ends = self.low, self.high, self.transform, self.whole
-        return BinnedColumn(name, self._edges(name), missing, self.ordered, *ends)
-
-    def _edges(self, name: str) -> tuple[float, ...]:
         if self.quantiles is not None:
             said = "edges are taken from a public set where a schema file is read. List them as edges here."
             raise Declaration.of_column(name).wrong("quantiles", said)
@@ -126,9 +121,12 @@ class _Bins(Form):
             found = "both" if self.edges is not None else "neither"
             said = f"declares {found} of edges, a list, and bins, a number. Write one of them."
             raise Misdeclared(("columns", name, "edges"), f"column {name!r} {said}")
+        edges = tuple(self.edges or ())
         if self.bins is not None:
-            return even_edges(name, self.bins, low=self.low, high=self.high, transform=self.transform)
-        return tuple(self.edges or ())
+            edges = even_edges(name, self.bins, low=self.low, high=self.high, transform=self.transform)
+        missing: Any = self.missing and self.missing.counts_as
+        ends = self.low, self.high, self.transform, self.whole
+        return BinnedColumn(name, edges, missing, self.ordered, *ends)
 
 
 class _Binary(SpeltForm):

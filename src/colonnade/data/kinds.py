@@ -105,7 +105,6 @@ class NumberKind(Column):
 
     @property
     def range(self) -> tuple[float, float]:
-        """The bounds after the transform."""
         low, high = self.bounds
         return (math.log1p(low), math.log1p(high)) if self.transform == "log1p" else (low, high)
 

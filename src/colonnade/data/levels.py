@@ -95,7 +95,6 @@ class TextKind(LevelKind):
 
     @property
     def other(self) -> str | None:
-        """The level that takes in what is not declared."""
         return None
 
     def coded(self, column: Any) -> Coded:

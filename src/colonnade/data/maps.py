@@ -274,17 +274,16 @@ class Ball(MapRule):
         """Numbers from −bound to bound: no entry of the vector can be larger than the vector."""
         _check_numeric(self.kind, columns)
         for column in columns:
+            named, declared = f"column {column.name!r}", Declaration(("columns", column.name), "map")
             if not isinstance(column, NumericColumn) or column.transform != "none":
-                raise Misdeclared(
-                    ("columns", column.name, "transform"),
-                    f"map: column {column.name!r} has a transform, and a ball has a norm in the columns' own units. "
-                    "Leave the transform out.",
-                )
+                said = f"{named} has a transform, and a ball has a norm in the columns' own units."
+                raise declared.wrong("transform", f"{said} Leave the transform out.")
             if (column.low, column.high) != (-self.bound, self.bound):
-                raise Misdeclared(
-                    ("columns", column.name, "low"),
-                    f"map: column {column.name!r} runs from {column.low:g} to {column.high:g}. In a ball of bound "
-                    f"{self.bound:g} declare low = {-self.bound:g} and high = {self.bound:g}.",
+                said = (
+                    f"{named} runs from {column.low:g} to {column.high:g}. In a ball of bound {self.bound:g}"
+                )
+                raise declared.wrong(
+                    "low", f"{said} declare low = {-self.bound:g} and high = {self.bound:g}."
                 )
 
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -357,11 +356,9 @@ def _check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
             )
         if column.encoding or column.missing == "category":
             key = "encoding" if column.encoding else "missing"
-            raise Misdeclared(
-                ("columns", column.name, key),
-                f"map: {kind} takes column {column.name!r} as the number it is. Leave {key} out, or name the columns "
-                "that go through the map (columns = [...]).",
-            )
+            said = f"{kind} takes column {column.name!r} as the number it is. Leave {key} out"
+            instead = "or name the columns that go through the map (columns = [...])."
+            raise Declaration(("columns", column.name), "map").wrong(key, f"{said}, {instead}")
 
 
 def _slope(image: Array, *, axis: int) -> Array:
@@ -388,7 +385,6 @@ class _MapForm(Form):
 
 
 def _form(rule: type[MapRule]) -> type[_MapForm]:
-    """The form of a map's declaration: the fields of its class."""
     hints, fields = get_type_hints(rule), dataclasses.fields(rule)
     given: dict[str, Any] = {
         one.name: (hints[one.name], ... if one.default is dataclasses.MISSING else one.default)

@@ -96,34 +96,28 @@ class OwnMap:
 
     def apply(self, block: Block, read: tuple[Column, ...], *, party: str) -> tuple[NDArray[np.float64], int]:
         values = {column.name: column.natural(block.columns[column.name]) for column in read}
-        vectors = np.empty((block.rows, self.features))
+        vectors, who = np.empty((block.rows, self.features)), f"{party}: the function {self.name!r}"
         for row in range(block.rows):
-            vectors[row] = self._vector({name: column[row] for name, column in values.items()}, party)
+            try:
+                given = self.function({name: column[row] for name, column in values.items()})
+                vector = np.asarray(given, dtype=np.float64)
+            except Exception as error:
+                # Its message could show a value.
+                raise DataError(
+                    f"{who} stopped with {type(error).__name__} on one person. Try it on made-up values within the "
+                    "declared bounds."
+                ) from None
+            if vector.shape != (self.features,):
+                wrong = f"gave an array of shape {vector.shape}; {self.features} numbers are declared."
+                raise DataError(f"{who} {wrong}")
+            # Squares of entries beyond this could overflow.
+            if not np.abs(vector).max(initial=0.0) < _LARGEST:
+                raise DataError(f"{who} gave a number that is not finite, or too large to square.")
+            vectors[row] = vector
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         long = norms > self.bound
         vectors[long] *= (self.bound / norms[long])[:, None]
         return np.clip(vectors, -self.bound, self.bound), int(long.sum())
-
-    def _vector(self, person: Person, party: str) -> NDArray[np.float64]:
-        try:
-            vector = np.asarray(self.function(person), dtype=np.float64)
-        except Exception as error:
-            # Its message could show a value.
-            raise DataError(
-                f"{party}: the function {self.name!r} stopped with {type(error).__name__} on one person. Try it on "
-                "made-up values within the declared bounds."
-            ) from None
-        if vector.shape != (self.features,):
-            raise DataError(
-                f"{party}: the function {self.name!r} gave an array of shape {vector.shape}; {self.features} numbers "
-                "are declared."
-            )
-        # Squares of entries beyond this could overflow.
-        if not np.abs(vector).max(initial=0.0) < _LARGEST:
-            raise DataError(
-                f"{party}: the function {self.name!r} gave a number that is not finite, or too large to square."
-            )
-        return vector
 
 
 class _MappedRows:

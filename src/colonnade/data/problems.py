@@ -72,7 +72,6 @@ class Problems:
 
     @property
     def sentence(self) -> str:
-        """What was found, as counts only."""
         counts = {what: getattr(self, problem) for problem, what in _SAID.items()}
         return ", ".join(
             f"{count} value is {what}" if count == 1 else f"{count} values are {what}"
@@ -82,7 +81,6 @@ class Problems:
 
     @property
     def advice(self) -> str:
-        """What to do about the first problem that has an advice of its own."""
         usual = "Correct them, or leave these rows out at every party."
         return next((advice for problem, advice in _ADVICE.items() if getattr(self, problem)), usual)
 

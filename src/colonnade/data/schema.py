@@ -237,8 +237,14 @@ class Schema(_Declarations):
     def load(cls, path: str | Path) -> Schema:
         """The schema in a TOML file, with edges from the public sets that it names."""
         document = Document.load(path)
-        declared = _located(lambda: _with_public_edges(document.data, Path(path).parent), document)
-        return cls._of(replace(document, data=declared))
+        columns = document.data.get("columns")
+        if isinstance(columns, Mapping):
+            folder = Path(path).parent
+            resolved = _located(
+                lambda: {name: _resolved(name, column, folder) for name, column in columns.items()}, document
+            )
+            document = replace(document, data={**document.data, "columns": resolved})
+        return cls._of(document)
 
     @classmethod
     def draft(cls, frame: Any) -> Draft:
@@ -345,16 +351,8 @@ def _located(make: Callable[[], _T], document: Document) -> _T:
         raise Misdeclared(wrong.where, f"{document.where(wrong.where)}: {wrong}") from None
 
 
-def _with_public_edges(data: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """A schema file's content with the edges that it takes from public sets, which are found from this folder."""
-    columns = data.get("columns")
-    if not isinstance(columns, Mapping):
-        return data
-    resolved = {name: _resolved(name, column, folder) for name, column in columns.items()}
-    return {**data, "columns": resolved} if any(resolved[n] is not columns[n] for n in columns) else data
-
-
 def _resolved(name: str, column: Any, folder: Path) -> Any:
+    """A declaration with the edges that it takes from a public set, which is found from this folder."""
     if not isinstance(column, Mapping) or column.get("kind") != "bins" or "quantiles" not in column:
         return column
     requested, declared = column["quantiles"], Declaration.of_column(name)

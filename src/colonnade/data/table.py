@@ -190,7 +190,7 @@ class SourceRows:
 
     def _check_same(self, what: str, digest: _Digest) -> None:
         """Every complete reading of a query gives what the first one gave. A file shows itself whether it changed."""
-        read = digest.of_all()
+        read = b"".join(column.digest() for column in digest.columns.values())
         if self.is_query and self._readings.setdefault(what, read) != read:
             raise self._wrong(
                 f"two readings of the query gave different {what}: it samples, draws random numbers, or takes the "
@@ -223,18 +223,15 @@ class _Digest:
     """A digest of columns that does not depend on how their rows are parted into batches."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, Any] = {}
+        self.columns: dict[str, Any] = {}
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
         for name, values in columns.items():
-            self._columns.setdefault(name, hashlib.blake2b(digest_size=16)).update(values.tobytes())
+            self.columns.setdefault(name, hashlib.blake2b(digest_size=16)).update(values.tobytes())
 
     def add_texts(self, name: str, column: pa.Array) -> None:
         lengths, content = text_bytes(column)
         self.add({f"{name} lengths": lengths, name: content})
-
-    def of_all(self) -> bytes:
-        return b"".join(column.digest() for column in self._columns.values())
 
 
 BLOCK_ROWS = 1 << 16
@@ -369,12 +366,7 @@ class Table:
             raise ValueError("a row cannot be taken twice")
         values = len(self.schema.columns) + len(self.schema.labels)
         large = len(wanted) * 8 * (values + 2) > HELD_BYTES
-        rows: Rows
-        if large:
-            blocks, ids = self.blocks(), self.id_batches()
-            rows = SpilledRows(self.name, self.party, wanted, rows=self.rows, blocks=blocks, ids=ids)
-        else:
-            rows = _gather(self, wanted)
+        rows: Rows = SpilledRows(self, wanted) if large else _gather(self, wanted)
         return Table.of_rows(self.party, rows, self.schema, self.clipping)
 
     def for_label(self, label: str) -> Table:

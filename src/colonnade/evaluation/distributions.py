@@ -59,20 +59,17 @@ def redrawn(opened: Opened, clean: Array, what: str) -> Iterator[Array]:
 
 
 def fitted(values: Waves, variances: Array, people: float, waves: Array, base: Array) -> Array:
-    """Shares of people, relative to e^base, whose means of waves are these within noise and sampling."""
-    target = np.concatenate([values.real.ravel(), values.imag.ravel()])
-    return greatest_entropy(target, np.tile((variances + 0.5 / people).ravel(), 2), waves, base)
+    """Shares of people, relative to e^base, whose means of waves are these within noise and sampling.
 
-
-def greatest_entropy(target: Array, doubt: Array, features: Array, base: Array) -> Array:
-    """The p ∝ e^(base + features·λ) whose λ minimises log Σ e^(base + features·λ) − λ·target + Σ doubt·λ²/2.
-
-    A convex problem, by Newton steps that are halved until they descend.
+    The p ∝ e^(base + waves·λ) whose λ minimises log Σ e^(base + waves·λ) − λ·target + Σ doubt·λ²/2: a convex problem,
+    by Newton steps that are halved until they descend.
     """
+    target = np.concatenate([values.real.ravel(), values.imag.ravel()])
+    doubt = np.tile((variances + 0.5 / people).ravel(), 2)
     weights = np.zeros(len(target))
 
     def at(weights: Array) -> tuple[float, Array]:
-        exponent = base + features @ weights
+        exponent = base + waves @ weights
         top = float(exponent.max())
         mass = np.exp(exponent - top)
         value = top + math.log(mass.sum()) - weights @ target + 0.5 * (doubt * weights**2).sum()
@@ -80,9 +77,9 @@ def greatest_entropy(target: Array, doubt: Array, features: Array, base: Array) 
 
     value, shares = at(weights)
     for _ in range(_STEPS):
-        mean = shares @ features
+        mean = shares @ waves
         slope = mean - target + doubt * weights
-        curve = (features * shares[:, None]).T @ features - np.outer(mean, mean) + np.diag(doubt)
+        curve = (waves * shares[:, None]).T @ waves - np.outer(mean, mean) + np.diag(doubt)
         step = np.linalg.solve(curve, slope)
         size = 1.0
         while True:

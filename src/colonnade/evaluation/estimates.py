@@ -100,9 +100,11 @@ class ScoreDistribution:
 
     def figures(self, threshold: float) -> dict[str, float]:
         everybody, table = self.counts.sum(), confusion(self, threshold)
+        recall, precision = recall_and_precision(self)
         return {
             "AUC": auc(self),
-            "average precision": average_precision(self),
+            # The precision at every threshold, weighed by the recall that it adds.
+            "average precision": float(np.diff(recall) @ precision[1:]),
             "accuracy": float((table[0, 0] + table[1, 1]) / everybody),
             **{
                 name: float((self.people * loss).sum() / everybody)
@@ -115,12 +117,6 @@ def auc(scored: ScoreDistribution) -> float:
     """The probability that somebody of the second class scores above somebody of the first; ties count half."""
     below = np.cumsum(scored.people[0]) - scored.people[0] / 2.0
     return float(scored.people[1] @ below / scored.counts.prod())
-
-
-def average_precision(scored: ScoreDistribution) -> float:
-    """The precision at every threshold, weighed by the recall that it adds."""
-    recall, precision = recall_and_precision(scored)
-    return float(np.diff(recall) @ precision[1:])
 
 
 def recall_and_precision(scored: ScoreDistribution) -> tuple[Array, Array]:
@@ -140,17 +136,6 @@ def losses(scores: Array) -> dict[str, Array]:
     """What a score costs somebody of each class: logarithm of its probability, and squared distance from it."""
     odds = np.stack([scores, -scores])
     return {"log-loss": np.logaddexp(0.0, odds), "Brier score": expit(odds) ** 2}
-
-
-def class_losses(scores: Array, classes: NDArray[np.int64]) -> dict[str, Array]:
-    """Of each person whether the largest score is right, and what the probabilities of the classes cost."""
-    chances = probabilities(scores)
-    own = chances[np.arange(len(classes)), classes]
-    return {
-        "accuracy": (scores.argmax(axis=1) == classes).astype(np.float64),
-        "log-loss": -np.log(np.maximum(own, 1e-15)),
-        "Brier score": (chances**2).sum(axis=1) - 2.0 * own + 1.0,
-    }
 
 
 def commonest(counts: Array) -> dict[str, float]:
@@ -465,10 +450,15 @@ def estimate_classes(
         against = two_names(names, head)
         each.append(estimate_two_classes(odds, own, names=against, threshold=0.0, chances=True))
     baseline = commonest(np.bincount(classes, minlength=len(names)).astype(np.float64))
+    losses = {"accuracy": (scores.argmax(axis=1) == classes).astype(np.float64)}
+    if chances:
+        said = probabilities(scores)
+        own = said[np.arange(len(classes)), classes]
+        losses["log-loss"] = -np.log(np.maximum(own, 1e-15))
+        losses["Brier score"] = (said**2).sum(axis=1) - 2.0 * own + 1.0
     together = {
         name: Figure(float(loss.mean()), 0.0, float(loss.std() / math.sqrt(len(loss))), baseline[name])
-        for name, loss in class_losses(scores, classes).items()
-        if chances or name == "accuracy"
+        for name, loss in losses.items()
     }
     table = np.zeros((len(names), len(names)))
     np.add.at(table, (classes, scores.argmax(axis=1)), 1.0)

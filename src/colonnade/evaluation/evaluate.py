@@ -72,13 +72,8 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
     if isinstance(model, ModelFile) and not declared.classes:
         given = model.reading.values(given)
     chances = model.reading.answer == "probabilities"
-    return estimate_rows(
-        given, np.concatenate(truth), named, chances=chances, threshold=threshold_of_model(model)
-    )
-
-
-def threshold_of_model(model: Saved) -> float:
-    return float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
+    threshold = float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
+    return estimate_rows(given, np.concatenate(truth), named, chances=chances, threshold=threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +184,7 @@ def linear_task(
     chances = model.reading.answer == "probabilities"
 
     def read(run: Run[Any], opened: Opened) -> Evaluation:
-        threshold = threshold_of_model(model)
+        threshold = float(logit(model.threshold))
         return Evaluation(run, estimate_opened(opened, centres, threshold=threshold, chances=chances))
 
     return EvaluationTask(model.frame, request, terms.get, read)
@@ -335,7 +330,6 @@ def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) 
 def refuse_trained(
     party: str, table: Table, people: TrainingMembership | None, federation: Federation
 ) -> None:
-    """Refuse people whom the model was trained on: figures on them would be too good."""
     if people is None or federation.held_out is not None or federation.public:
         return
     people.check_rules(party, table.schema)

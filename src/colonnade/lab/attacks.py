@@ -24,7 +24,7 @@ themselves: field j holds the number of record j, which is as narrow as a field 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -130,9 +130,7 @@ class OwnerView:
 
     @cached_property
     def looks(self) -> tuple[Look, ...]:
-        return tuple(self._looks())
-
-    def _looks(self) -> Iterator[Look]:
+        looks = []
         for number, (rows, weights, sums) in enumerate(
             zip(self.diary.batches, self.diary.weights, self.diary.sums, strict=True)
         ):
@@ -146,7 +144,9 @@ class OwnerView:
             else:
                 solved, _, rank, _ = np.linalg.lstsq(mine.T, sums, rcond=None)
                 values, determined = np.asarray(solved, dtype=np.float64), int(rank) == len(rows)
-            yield Look(number // self.plan.schedule.steps_per_epoch, rows, values, own, determined)
+            epoch = number // self.plan.schedule.steps_per_epoch
+            looks.append(Look(epoch, rows, values, own, determined))
+        return tuple(looks)
 
     @property
     def determined(self) -> float:

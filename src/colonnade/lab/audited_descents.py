@@ -38,7 +38,7 @@ from colonnade.randomness import Randomness, SeededRandomness, public_permutatio
 from colonnade.runtime.party import Party
 
 ENCRYPTED_ROWS = 2
-MARGIN_ROWS = GRADIENT_ROWS = 8
+FEW_ROWS = 8
 MESSAGE_ROWS = 4
 """Records of a session with one canary: few, so that noise moves weights far and the record counts for much."""
 MANY_MESSAGES, MANY_EMBEDDED = 200, 400

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -304,25 +305,24 @@ class Campaign:
         attack: str,
         plan: EncryptedPlan,
         *,
-        attacker: str | None = None,
-        target: str | None = None,
-        run: str = _RECORDED,
         success: attacks.Success | None = None,
         by_epoch: tuple[attacks.Success, ...] = (),
-        refused: str | None = None,
-        note: str = "",
+        **found: Any,
     ) -> Attempt:
-        who, to = attacker or self._attacker, target or plan.active
+        """Unless something else is said, the party without the label attacks its holder in our protocol."""
+        usual = {
+            "attacker": self._attacker,
+            "target": plan.active,
+            "run": _RECORDED,
+            "refused": None,
+            "note": "",
+        }
         return Attempt(
             attack=attack,
-            attacker=who,
-            target=to,
-            run=run,
+            **usual | found,
             defence=plan.options.defence,
             success=None if success is None else SuccessRecord.model_validate(success.to_data()),
             by_epoch=[SuccessRecord.model_validate(each.to_data()) for each in by_epoch],
-            refused=refused,
-            note=note,
         )
 
 

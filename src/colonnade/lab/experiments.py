@@ -226,7 +226,6 @@ class RecordedRandomness:
         return drawn
 
     def again(self) -> Randomness:
-        """The draws since the mark, in the same order."""
         return _Again(list(self._bytes), list(self._words))
 
 

@@ -70,10 +70,6 @@ def together(records: Sequence[People]) -> People:
     return joined
 
 
-def several(record: People, count: int) -> People:
-    return together([record] * count)
-
-
 def mixed(first: People, second: People, owners: Sequence[str]) -> People:
     """The first record with these owners' parts of the second."""
     return {owner: (second if owner in owners else first)[owner] for owner in first}
@@ -98,33 +94,19 @@ def as_far_as(
     moved = first
     for owner, block in second.items():
         for name, values in block.columns.items():
-            moved = _moved(distance, first, moved, owner, name, values, limit)
+            here, whole = moved[owner].columns[name], _with(moved, owner, name, values)
+            if distance(first, whole) <= limit:
+                moved = whole
+            elif values.dtype.kind == "f":
+                low, high = 0.0, 1.0
+                for _ in range(40):
+                    middle = (low + high) / 2
+                    part = _with(moved, owner, name, here + middle * (values - here))
+                    low, high = (middle, high) if distance(first, part) <= limit else (low, middle)
+                moved = _with(moved, owner, name, here + low * (values - here))
         if block.label is not None and distance(first, _with(moved, owner, None, block.label)) <= limit:
             moved = _with(moved, owner, None, block.label)
     return moved
-
-
-def _moved(
-    distance: Callable[[People, People], float],
-    first: People,
-    so_far: People,
-    owner: str,
-    name: str,
-    values: NDArray[np.generic],
-    limit: float,
-) -> People:
-    whole = _with(so_far, owner, name, values)
-    if distance(first, whole) <= limit:
-        return whole
-    here = so_far[owner].columns[name]
-    if values.dtype.kind != "f":
-        return so_far
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        part = _with(so_far, owner, name, here + middle * (values - here))
-        low, high = (middle, high) if distance(first, part) <= limit else (low, middle)
-    return _with(so_far, owner, name, here + low * (values - here))
 
 
 def _with(people: People, owner: str, name: str | None, values: NDArray[np.generic]) -> People:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.lab import audited_descents as descents
 from colonnade.lab import audited_sums as sums
 from colonnade.lab.experiments import AuditClaim, Drawn, Experiment, Target
-from colonnade.lab.people import People, corner, several
+from colonnade.lab.people import People, corner, together
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.table import protocol_named
 from colonnade.privacy.observers import OthersPart, PartyView
@@ -38,10 +39,13 @@ class AuditTarget:
     rest: People | None = None
 
     def others(self, count: int) -> People:
-        return several(corner(self.schemas, 0.0), count) if self.rest is None else self.rest
+        return together([corner(self.schemas, 0.0)] * count) if self.rest is None else self.rest
 
     def rows(self, count: int) -> int:
         return 1 + self.others(count - 1)[self.group.owners[0]].rows
+
+    def plan(self, rows: int) -> Any:
+        return self.spec.plan(self.group, self.schemas, rows)
 
 
 def target_of(wanted: AuditTarget) -> Target:
@@ -83,16 +87,6 @@ def _opened(wanted: AuditTarget) -> Target:
     return _target(wanted, experiments, 400, SAME_NOISE, drawn=sums.opened_draws(plan))
 
 
-def _local(wanted: AuditTarget) -> Target:
-    plan = wanted.spec.plan(wanted.group, wanted.schemas, 1)
-    return _target(wanted, sums.local_experiments(plan, wanted.spec), 400, SAME_NOISE, ALONE)
-
-
-def _one_shot(wanted: AuditTarget) -> Target:
-    plan = wanted.spec.plan(wanted.group, wanted.schemas, sums.MANY)
-    return _target(wanted, sums.one_shot_experiments(plan, wanted.spec), 400, SAME_NOISE, ALONE)
-
-
 def _messages(wanted: AuditTarget) -> Target:
     paper = getattr(wanted.spec.options, "calibration", "sound") == "paper"
     rows = wanted.rows(descents.MESSAGE_ROWS)
@@ -112,16 +106,12 @@ def _messages(wanted: AuditTarget) -> Target:
     return _target(wanted, experiments, 400, OWN_ROWS, *sized)
 
 
-def _gradient(wanted: AuditTarget) -> Target:
-    plan = wanted.spec.plan(wanted.group, wanted.schemas, wanted.rows(descents.GRADIENT_ROWS))
-    experiments = descents.gradient_experiments(plan, wanted.spec, wanted.others(descents.GRADIENT_ROWS - 1))
-    return _target(wanted, experiments, 24, OWN_ROWS)
-
-
-def _margin(wanted: AuditTarget) -> Target:
-    plan = wanted.spec.plan(wanted.group, wanted.schemas, wanted.rows(descents.MARGIN_ROWS))
-    experiments = descents.margin_experiments(plan, wanted.spec, wanted.others(descents.MARGIN_ROWS - 1))
-    return _target(wanted, experiments, 24, SAME_NOISE, drawn=descents.margin_draws(plan))
+def _descended(wanted: AuditTarget) -> Target:
+    plan, others = wanted.plan(wanted.rows(descents.FEW_ROWS)), wanted.others(descents.FEW_ROWS - 1)
+    if wanted.method == "slr":
+        return _target(wanted, descents.gradient_experiments(plan, wanted.spec, others), 24, OWN_ROWS)
+    tried = descents.margin_experiments(plan, wanted.spec, others)
+    return _target(wanted, tried, 24, SAME_NOISE, drawn=descents.margin_draws(plan))
 
 
 def _encrypted(wanted: AuditTarget) -> Target:
@@ -143,12 +133,17 @@ def _encrypted(wanted: AuditTarget) -> Target:
     return _target(wanted, experiments, 24, OWN_ROWS, *sized)
 
 
-def _network(wanted: AuditTarget) -> Target:
-    plan = wanted.spec.plan(wanted.group, wanted.schemas, descents.MANY_EMBEDDED)
-    experiments = descents.network_experiments(plan, wanted.spec)
-    return _target(
-        wanted, experiments, 60, descents.WORST, ALONE, descents.HOLDER_ONLY, program=descents.worst_session
-    )
+def _each_record(wanted: AuditTarget) -> Target:
+    """Of methods by which what is seen of one record has nothing to do with the others."""
+    if wanted.method == "network":
+        tried = descents.network_experiments(wanted.plan(descents.MANY_EMBEDDED), wanted.spec)
+        notes = descents.WORST, ALONE, descents.HOLDER_ONLY
+        return _target(wanted, tried, 60, *notes, program=descents.worst_session)
+    if wanted.method == "local":
+        tried = sums.local_experiments(wanted.plan(1), wanted.spec)
+    else:
+        tried = sums.one_shot_experiments(wanted.plan(sums.MANY), wanted.spec)
+    return _target(wanted, tried, 400, SAME_NOISE, ALONE)
 
 
 def _within(spec: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
@@ -176,13 +171,13 @@ _BUILDERS: dict[str, Callable[[AuditTarget], Target]] = {
     "moments": _opened,
     "spca": _opened,
     "functional": _opened,
-    "slr": _gradient,
-    "margin": _margin,
-    "local": _local,
+    "slr": _descended,
+    "margin": _descended,
+    "local": _each_record,
     "intermediate": _messages,
-    "one-shot": _one_shot,
+    "one-shot": _each_record,
     "encrypted": _encrypted,
-    "network": _network,
+    "network": _each_record,
 }
 AUDITED = tuple(_BUILDERS)
 """The methods that have observers to audit."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from colonnade.data.coding import Mode
 from colonnade.data.schema import PublicSchema, Schema
@@ -319,58 +320,46 @@ class Candidates:
         trial = item.forecast.trial
         return replace(made, forecast=replace(made.forecast, expected=expected, unknown="", trial=trial))
 
+    def all(self, named: Collection[str] | None, *, simulated: bool, work: Work) -> tuple[Candidate, ...]:
+        """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned.
 
-def candidates(
-    job: Job,
-    own: Plan,
-    schemas: Mapping[str, PublicSchema],
-    *,
-    files: Mapping[str, PartyFile],
-    pilot_runs: PilotRuns,
-    matching: Matching | None = None,
-    simulated: bool = True,
-    named: Collection[str] | None = None,
-    work: Work,
-) -> tuple[Candidate, ...]:
-    """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned.
-
-    `named` are the only methods to look at, each rehearsed. Otherwise those are passed over that a budget refuses, that
-    train another kind of model, or whose quicker twin is worse than the best of the others, or under encryption no
-    better.
-    """
-    runs = replace(pilot_runs, remaining=work.remaining)
-    look = Candidates(job, own, schemas, files, runs, matching)
-    able = _able(job, named)
-    entries: dict[str, Candidate] = {}
-    later = []
-    for method in able:
-        chosen = named is not None or method is able[0]
-        if not chosen and method.trains != able[0].trains:
-            passed = f"it trains a {method.trains}, not a {able[0].trains} model"
-            entries[method.name] = Candidate(method, passed=passed)
-            continue
-        item = look.promised(method)
-        if not chosen and item.admitted is False:
-            item = replace(item, passed="a budget refuses it")
-        elif not chosen and method.twin is not None and simulated:
-            item = look.tried(item)
-            later.append(method.name)
-        else:
-            item = look.rehearsed(item, simulated=simulated)
-        entries[method.name] = item
-        work.done()
-    # More trials of those that no budget refuses, until they are told apart or time is up.
-    entered = {
-        name: item.forecast
-        for name, item in entries.items()
-        if item.admitted is not False and item.forecast is not None
-    }
-    raced = forecasts.race(tuple(entered.values()), seconds=pilot_runs.effort, remaining=work.remaining)
-    for name, made in zip(entered, raced, strict=True):
-        entries[name] = replace(entries[name], forecast=made)
-    known = _eligible(tuple(item for name, item in entries.items() if name not in later))
-    best = known[best_of([expected for _, expected in known])] if known else None
-    return tuple(look.settled(item, best) if name in later else item for name, item in entries.items())
+        `named` are the only methods to look at, each rehearsed. Otherwise those are passed over that a budget refuses,
+        that train another kind of model, or whose quicker twin is worse than the best of the others, or under
+        encryption no better.
+        """
+        able = _able(self.job, named)
+        entries: dict[str, Candidate] = {}
+        later = []
+        for method in able:
+            chosen = named is not None or method is able[0]
+            if not chosen and method.trains != able[0].trains:
+                passed = f"it trains a {method.trains}, not a {able[0].trains} model"
+                entries[method.name] = Candidate(method, passed=passed)
+                continue
+            item = self.promised(method)
+            if not chosen and item.admitted is False:
+                item = replace(item, passed="a budget refuses it")
+            elif not chosen and method.twin is not None and simulated:
+                item = self.tried(item)
+                later.append(method.name)
+            else:
+                item = self.rehearsed(item, simulated=simulated)
+            entries[method.name] = item
+            work.done()
+        # More trials of those that no budget refuses, until they are told apart or time is up.
+        entered = {
+            name: item.forecast
+            for name, item in entries.items()
+            if item.admitted is not False and item.forecast is not None
+        }
+        raced = forecasts.race(
+            tuple(entered.values()), seconds=self.pilot_runs.effort, remaining=work.remaining
+        )
+        for name, made in zip(entered, raced, strict=True):
+            entries[name] = replace(entries[name], forecast=made)
+        known = _eligible(tuple(item for name, item in entries.items() if name not in later))
+        best = known[best_of([expected for _, expected in known])] if known else None
+        return tuple(self.settled(item, best) if name in later else item for name, item in entries.items())
 
 
 def looked_at(job: Job, named: Collection[str] | None) -> int:
@@ -385,19 +374,12 @@ def _able(job: Job, named: Collection[str] | None) -> list[Method]:
     return sorted(able, key=lambda method: method.name != job.method)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """`without_privacy` is the error of an exact model of the same people, against which others are read."""
-
-    candidates: tuple[Candidate, ...]
+class Choice(NamedTuple):
     recommended: str | None
     why: str
-    without_privacy: float | None
 
 
-def choose(
-    entries: tuple[Candidate, ...], *, usual: str = "", without_privacy: float | None = None
-) -> Choice:
+def choose(entries: tuple[Candidate, ...], *, usual: str = "") -> Choice:
     """The job's own method, which comes first, unless another is shown to be better; without it the task's `usual` one.
 
     Shown to be better: its error is smaller in at least `FEWEST_PAIRS` trials on the same people, by more than the
@@ -421,9 +403,9 @@ def choose(
             )
         elif entries and all(item.admitted is False for item in entries if item.forecast is not None):
             why = "No budget admits any of them."
-        return Choice(entries, None, why, without_privacy)
+        return Choice(None, why)
     why = " ".join([_reason(best, kept, entries), *_left_out(best, entries, known)])
-    return Choice(entries, best[0].method.name, why, without_privacy)
+    return Choice(best[0].method.name, why)
 
 
 def _eligible(entries: tuple[Candidate, ...]) -> list[Known]:

@@ -213,7 +213,15 @@ async def wait_for_approval(
         for owner in party.group.owners
         if owner != party.name
     ]
-    tasks = [asyncio.create_task(_ready(party, agreed, plans)), *heard]
+
+    async def ready() -> None:
+        if party.approves is not None:
+            await party.approves(agreed, plans)
+        if party.owns_columns:
+            for member in party.group.others(party.name):
+                await tell(party, member, STEP, Message())
+
+    tasks = [asyncio.create_task(ready()), *heard]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
@@ -226,14 +234,6 @@ async def wait_for_approval(
             raise error
     for owner in asking:
         party.progress(f"{STEP} of {owner}", 1, 1)
-
-
-async def _ready(party: Party, agreed: Mapping[str, Any], plans: Sequence[Any]) -> None:
-    if party.approves is not None:
-        await party.approves(agreed, plans)
-    if party.owns_columns:
-        for member in party.group.others(party.name):
-            await tell(party, member, STEP, Message())
 
 
 async def _heard(party: Party, owner: str, asks: bool) -> None:

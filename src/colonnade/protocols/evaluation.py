@@ -116,11 +116,9 @@ def number_head(reaches: tuple[float, ...], harmonics: int, gamma: int, *, score
 
 @dataclass(frozen=True)
 class EvaluationPlan(SharedPlan):
-    """One evaluation of one model; no owner's part of a score is larger in modulus than its entry in `reaches`."""
+    """One evaluation of one model, with the noise that keeps what was asked."""
 
-    model: str
-    reaches: tuple[tuple[float, ...], ...]
-    epsilon: float
+    spec: EvaluationSpec = field(kw_only=True)
     variance: Fraction
     harmonics: int = FREQUENCIES
     bits: int = COARSE_BITS
@@ -142,12 +140,11 @@ class EvaluationPlan(SharedPlan):
 
     @property
     def numbers(self) -> bool:
-        """Whether the label is a number, not a class."""
         return not self.label.one_hot
 
     @property
     def scores(self) -> int:
-        return len(self.reaches)
+        return len(self.spec.reaches)
 
     @cached_property
     def heads(self) -> tuple[Head, ...]:
@@ -157,9 +154,9 @@ class EvaluationPlan(SharedPlan):
             ends = max(2, self.scores)
             return tuple(
                 score_head(parts, m, gamma, "classes", column=column, ends=ends)
-                for column, parts in enumerate(self.reaches)
+                for column, parts in enumerate(self.spec.reaches)
             )
-        (reaches,) = self.reaches
+        (reaches,) = self.spec.reaches
         low, high = self.label.from_unit([-1.0, 1.0])
         half = float(high - low) / 2.0
         mine = tuple(half if owner == self.holder else 0.0 for owner in self.group.owners)
@@ -181,7 +178,7 @@ class EvaluationPlan(SharedPlan):
         return int(self.gamma ** len(self.group.owners))
 
     def extent_of(self, owner: str, score: int = 0) -> float:
-        return self.reaches[score][self.group.owners.index(owner)]
+        return self.spec.reaches[score][self.group.owners.index(owner)]
 
     def of_head(self, head: int, coefficients: NDArray[Any]) -> NDArray[Any]:
         """What was opened of one head, a row for each of its sums."""
@@ -294,12 +291,12 @@ class EvaluationPlan(SharedPlan):
 
     def own_data(self) -> dict[str, Any]:
         return {
-            "model": self.model,
-            "reaches": [list(reaches) for reaches in self.reaches],
+            "model": self.spec.model,
+            "reaches": [list(reaches) for reaches in self.spec.reaches],
             "harmonics": self.harmonics,
             "sums": [head.sums for head in self.heads],
             "gamma": self.gamma,
-            "epsilon": self.epsilon,
+            "epsilon": float(self.spec.epsilon),
             "noise": self._dealt.to_data(),
             "label": self.label.to_data(),
             "primes": list(self.field.primes),
@@ -309,7 +306,7 @@ class EvaluationPlan(SharedPlan):
 
 @dataclass(frozen=True)
 class EvaluationSpec(Spec):
-    """Which model is evaluated, within which bounds on its owners' parts of a score, at what ε.
+    """Which model is evaluated, at what ε; no owner's part of a score is larger in modulus than its entry in `reaches`.
 
     `limits` are the most that it may be to some observers: what training cost, so that evaluating costs nothing on top.
     """
@@ -334,9 +331,6 @@ class EvaluationSpec(Spec):
         ):
             raise PlanError(f"reaches = {self.reaches!r}: each owner's part of a score has a bound above 0.")
         blank = EvaluationPlan(
-            self.model,
-            self.reaches,
-            float(self.epsilon),
             Fraction(1),
             NUMBER_FREQUENCIES if numbers else FREQUENCIES,
             bits_for(self.epsilon),

@@ -84,10 +84,9 @@ def refuse(party: str, empty: int, repeated: int) -> None:
 T = TypeVar("T")
 
 
-async def ask_over_curve(
-    party: Party, ids: Ids, size: int, theirs: int, *, peer: str, randomness: Randomness
-) -> NDArray[np.int64]:
+async def _ask(party: Party, ids: Ids, size: int, peer: str, randomness: Randomness) -> NDArray[np.int64]:
     """For each of the asker's ids its place in the peer's shuffled list, or −1."""
+    theirs = (await sizes_with(party, [peer], size))[peer]
     domain = _domain(party, party.name, peer)
     encoded = ids.encoded(party.name)
     mine = BlindedSet.prepare(encoded, domain=domain, randomness=randomness, padded=size)
@@ -110,10 +109,10 @@ async def ask_over_curve(
     return places
 
 
-async def answer_over_curve(
-    party: Party, ids: Ids, size: int, theirs: int, *, peer: str, randomness: Randomness
-) -> BlindedSet:
-    """Let the asker find which of its ids are here; what is kept says which row is at which place of the list."""
+async def _answer(party: Party, ids: Ids, size: int, peer: str) -> NDArray[np.int64]:
+    """Let the asker find which of its ids are here, and hear from it which rows are common to all."""
+    randomness = KeyedRandomness(party.randomness.bytes(_DRAWS))
+    theirs = (await sizes_with(party, [peer], size))[peer]
     domain = _domain(party, peer, party.name)
     encoded = ids.encoded(party.name)
     mine = BlindedSet.prepare(encoded, domain=domain, randomness=randomness, padded=size)
@@ -127,7 +126,8 @@ async def answer_over_curve(
             twice = await _checked(party, peer, "blinded ids", mine.blinding.multiply_received, points)
             await _send(party, peer, "twice blinded ids", twice)
         party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
-    return mine
+    places = await _hear_places(party, peer, min(size, theirs))
+    return await _checked(party, peer, "common places", mine.rows, places)
 
 
 def _domain(party: Party, hub: str, other: str) -> bytes:
@@ -207,24 +207,6 @@ async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str
     for peer, places in answers.items():
         await _tell_places(party, peer, places[common])
     return common
-
-
-async def _ask(party: Party, ids: Ids, size: int, peer: str, randomness: Randomness) -> NDArray[np.int64]:
-    theirs = (await sizes_with(party, [peer], size))[peer]
-    return await ask_over_curve(party, ids, size, theirs, peer=peer, randomness=randomness)
-
-
-async def _answer(party: Party, ids: Ids, size: int, hub: str) -> NDArray[np.int64]:
-    randomness = KeyedRandomness(party.randomness.bytes(_DRAWS))
-    theirs = (await sizes_with(party, [hub], size))[hub]
-    answered = await answer_over_curve(party, ids, size, theirs, peer=hub, randomness=randomness)
-    places = await _hear_places(party, hub, min(size, theirs))
-    try:
-        return answered.rows(places)
-    except ValueError as error:
-        raise errors.RemoteProtocolError(
-            f"{party.name} at step 'common places', from {hub}: {error}"
-        ) from None
 
 
 async def sizes_with(party: Party, peers: Iterable[str], size: int) -> dict[str, int]:

@@ -120,7 +120,6 @@ class ScoresPlan(Plan):
 
     @property
     def hiding(self) -> int:
-        """How many parties' terms the receiver does not know."""
         return len(self.group.owners) - 1
 
     @cached_property

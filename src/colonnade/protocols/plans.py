@@ -347,12 +347,7 @@ class Agreed(TypedDict):
 
 
 def agreed(
-    spec: TrainingSpec,
-    group: Group,
-    schemas: tuple[PublicSchema, ...],
-    rows: int,
-    *,
-    task: Task | None = None,
+    spec: TrainingSpec, group: Group, schemas: Schemas, rows: int, *, task: Task | None = None
 ) -> Agreed:
     """Refuse columns and a δ of which no plan can be made; `task` is a method's only one, whatever was asked."""
     check_parties(group, schemas, task or spec.task)

@@ -166,7 +166,6 @@ RowSource = AlignedTable | Table
 
 
 def own_rows(owner: str, table: RowSource | None, rows: int) -> RowSource:
-    """The rows that an owner brought, if there are as many as were agreed."""
     if table is None or table.rows != rows:
         found = "none" if table is None else f"{table.rows} rows"
         raise LocalProtocolError(f"{owner} should bring {rows} aligned rows, brought {found}")

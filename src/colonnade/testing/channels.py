@@ -6,7 +6,7 @@ None of these laws passes or fails by the speed of a machine.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
@@ -40,8 +40,14 @@ def check_channel(network: Network, *, vanish: Vanish | None = None, names: tupl
     for name, law in laws.items():
         with held_to(name):
             asyncio.run(_on(network, names, law))
+
+    async def closed() -> None:
+        await _on(network, names, _both_ways)
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        expect(not left, "no task", f"{len(left)}, the first of them {left[0].get_name() if left else ''}")
+
     with held_to(CLOSED):
-        asyncio.run(_closed(network, names))
+        asyncio.run(closed())
 
 
 async def _on(network: Network, names: tuple[str, ...], law: Law) -> None:
@@ -50,12 +56,6 @@ async def _on(network: Network, names: tuple[str, ...], law: Law) -> None:
             await law(ends)
         for end in ends.values():
             end.stop(None)
-
-
-async def _closed(network: Network, names: tuple[str, ...]) -> None:
-    await _on(network, names, _both_ways)
-    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    expect(not left, "no task", f"{len(left)}, the first of them {left[0].get_name() if left else ''}")
 
 
 async def _in_order(ends: Ends) -> None:
@@ -128,15 +128,19 @@ async def _held_back(ends: Ends) -> None:
         await asyncio.gather(sending, return_exceptions=True)
 
 
-async def _labelled(ends: Ends) -> None:
-    await ends["bank"].send("shop", "moments", b"")
-    message = await _refused(ends["shop"].receive("bank", "noise", _LONG), RemoteProtocolError)
-    expect_named(message, "bank", "shop", "moments", "noise")
+def _refuses(kind: type[Exception], *named: str, sent: str = "", stopped: Sequence[str | None] = ()) -> Law:
+    """After what the bank did, the shop waits for its noise: the error says who, from whom, at which step and why."""
 
+    async def law(ends: Ends) -> None:
+        if sent:
+            await ends["bank"].send("shop", sent, b"")
+        for reason in stopped:
+            ends["bank"].stop(reason)
+        patience = _SHORT if kind is PeerTimeout else _LONG
+        message = await _refused(ends["shop"].receive("bank", "noise", patience), kind)
+        expect_named(message, "bank", "shop", "noise", *named)
 
-async def _silence(ends: Ends) -> None:
-    message = await _refused(ends["shop"].receive("bank", "noise", _SHORT), PeerTimeout)
-    expect_named(message, "bank", "shop", "noise")
+    return law
 
 
 async def _late(ends: Ends) -> None:
@@ -154,18 +158,6 @@ async def _cancelled(ends: Ends) -> None:
     expect(isinstance(ended, asyncio.CancelledError), "a receive that can be cancelled", ended)
     await ends["bank"].send("shop", "after", b"after")
     await _hears(ends["shop"], "bank", "after", b"after", "the frame after a cancelled receive")
-
-
-async def _reason(ends: Ends) -> None:
-    ends["bank"].stop("the budget is spent")
-    message = await _refused(ends["shop"].receive("bank", "noise", _LONG), RemoteProtocolError)
-    expect_named(message, "shop", "bank", "noise", "the budget is spent")
-
-
-async def _finished(ends: Ends) -> None:
-    ends["bank"].stop(None)
-    message = await _refused(ends["shop"].receive("bank", "noise", _LONG), RemoteProtocolError)
-    expect_named(message, "shop", "bank", "noise")
 
 
 async def _last_words(ends: Ends) -> None:
@@ -187,12 +179,6 @@ async def _strangers(ends: Ends) -> None:
         expect_named(message, "bank", "stranger")
 
 
-async def _stopping_twice(ends: Ends) -> None:
-    ends["bank"].stop("first")
-    ends["bank"].stop(None)
-    await _refused(ends["shop"].receive("bank", "x", _LONG), RemoteProtocolError)
-
-
 def _gone(vanish: Vanish) -> Law:
     async def law(ends: Ends) -> None:
         waiting = asyncio.create_task(
@@ -211,16 +197,20 @@ LAWS: Mapping[str, Law] = {
     "each of many parties hears its own frames only": _between_all,
     "large frames sent by both at once arrive whole": _large,
     "a sender far ahead is held back": _held_back,
-    "a frame of another step is refused and both steps are named": _labelled,
-    "silence ends in a timeout that names the peer": _silence,
+    "a frame of another step is refused and both steps are named": _refuses(
+        RemoteProtocolError, "moments", sent="moments"
+    ),
+    "silence ends in a timeout that names the peer": _refuses(PeerTimeout),
     "what comes after a timeout still arrives": _late,
     "a cancelled receive loses nothing": _cancelled,
-    "a peer that stops gives its reason": _reason,
-    "a peer that finished too early is named": _finished,
+    "a peer that stops gives its reason": _refuses(
+        RemoteProtocolError, "the budget is spent", stopped=["the budget is spent"]
+    ),
+    "a peer that finished too early is named": _refuses(RemoteProtocolError, stopped=[None]),
     "what was sent before stopping still arrives": _last_words,
     "those who did not stop still talk": _others,
     "a stranger is a local error": _strangers,
-    "stopping twice is stopping": _stopping_twice,
+    "stopping twice is stopping": _refuses(RemoteProtocolError, stopped=["first", None]),
 }
 GONE = "a peer that is gone is named at once"
 CLOSED = "closing leaves nothing running"
