@@ -178,8 +178,6 @@ def score_job(
         )
         plan = scored.run.plan
         return read_scores(first, scored.opened, scored.ids, plan, network=network, privacy=scored.privacy)
-    if stored.whole is None and not federation.public:
-        raise PlanError(SPLIT.format(method=first.method))
     model = first
     if stored.whole is None:
         # The parts beside each other: only for public data, in one process.
@@ -191,6 +189,8 @@ def score_job(
             offsets=np.sum([part.offsets for part in files], axis=0),
             party=None,
         )
+        if not federation.public:
+            raise PlanError(SPLIT.format(method=first.method))
     unknown = not stored.people and not joint.is_remembered(model.run, federation)
     if epsilon is None and not federation.public and unknown:
         raise PlanError(

@@ -287,7 +287,6 @@ def recover_run(folder: Path) -> RunRecord:
         recorded = json.loads((folder / PAID).read_text(encoding="utf-8"))
         facts, components = dict(recorded["facts"]), recorded["components"]
         check_format(recorded, folder / PAID)
-        requested = RequestRecord.model_validate(facts["requested"])
     except FileNotFoundError:
         raise ModelError(
             f"{folder} has what was paid for, but the run was stopped before it had noted anything about it. "
@@ -298,7 +297,7 @@ def recover_run(folder: Path) -> RunRecord:
             f"{folder / PAID} cannot be read: it was changed since the run wrote it."
         ) from None
     try:
-        record = RunRecord.model_validate(facts)
+        record, requested = RunRecord.model_validate(facts), RequestRecord.model_validate(facts["requested"])
         run_page(record)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, UndefinedError):
         raise ModelDamaged(
