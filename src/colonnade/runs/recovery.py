@@ -287,6 +287,7 @@ def recover_run(folder: Path) -> RunRecord:
         recorded = json.loads((folder / PAID).read_text(encoding="utf-8"))
         facts, components = dict(recorded["facts"]), recorded["components"]
         check_format(recorded, folder / PAID)
+        spec = facts["requested"]
     except FileNotFoundError:
         raise ModelError(
             f"{folder} has what was paid for, but the run was stopped before it had noted anything about it. "
@@ -297,7 +298,7 @@ def recover_run(folder: Path) -> RunRecord:
             f"{folder / PAID} cannot be read: it was changed since the run wrote it."
         ) from None
     try:
-        record, requested = RunRecord.model_validate(facts), RequestRecord.model_validate(facts["requested"])
+        record, requested = RunRecord.model_validate(facts), RequestRecord.model_validate(spec)
         run_page(record)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, UndefinedError):
         raise ModelDamaged(
