@@ -125,7 +125,7 @@ def _training_rows(tables: Sequence[Columns]) -> int:
     return tables[0].rows - round(0.2 * tables[0].rows)
 
 
-def _scores(found: Comparison, method: str, epsilon: float) -> tuple[float, ...]:
+def _scores(found: Comparison, method: str, epsilon: float) -> list[float]:
     rows = {row.epsilon: row for row in found.rows if row.method == method}
     return (rows[epsilon] if epsilon in rows else rows[None]).scores
 
@@ -319,7 +319,7 @@ def _methods(name: str, given: list[Columns], *, runs: int, drawn: bool) -> Sect
     promises = tuple(
         (
             label,
-            "; ".join(f"{item.observer.name}: {item.epsilon:.2f}" for item in promised[label].guarantees)
+            "; ".join(f"{item.observer}: {item.epsilon:.2f}" for item in promised[label].guarantees)
             or f"nothing ({PAPER})",
         )
         for label in order

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encrypted_runs import WIDER, PaillierKeysForTests, plan_of, tables_of
+from encrypted_runs import WIDER, plan_of, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_specs import planned_on
@@ -25,7 +25,7 @@ from colonnade.methods.encrypted.protocol import OwnerState
 from colonnade.methods.table import checked_options
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import LABEL
-from colonnade.protocols.paillier import PaillierKeys
+from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
 

@@ -1,36 +1,18 @@
 """Small federations for the encrypted gradient, with keys that protect nothing and take no time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from training_specs import requested
 
-from colonnade.crypto import paillier
 from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.protocols.paillier import PaillierKeys
+from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.protocols.plans import TrainingSpec
-from colonnade.randomness import Randomness
-
-
-@dataclass(frozen=True)
-class PaillierKeysForTests(PaillierKeys):
-    """Keys of any even length. They protect nothing."""
-
-    public = paillier.PublicKeyForTests
-    scheme = "paillier for tests, protects nothing"
-
-    def __post_init__(self) -> None:
-        """Any length will do."""
-
-    def generate(self, randomness: Randomness) -> paillier.PrivateKey:
-        return paillier.PrivateKey.generate_for_tests(randomness, self.bits)
-
 
 SMALL = PaillierKeysForTests(256)
 WIDER = PaillierKeysForTests(512)

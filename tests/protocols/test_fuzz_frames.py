@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encrypted_runs import PaillierKeysForTests
 from hostile import reshuffled, scripted
 from numpy.typing import NDArray
 from training_specs import requested
@@ -42,6 +41,7 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.intersection import MOST_IDS, Ids, intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.paillier import (
+    PaillierKeysForTests,
     ciphertext_message,
     hear_key,
     heard_ciphertexts,

@@ -45,6 +45,20 @@ class PaillierKeys:
         return {"scheme": self.scheme, "bits": self.bits}
 
 
+@dataclass(frozen=True)
+class PaillierKeysForTests(PaillierKeys):
+    """Keys of any even length. They protect nothing."""
+
+    public = paillier.PublicKeyForTests
+    scheme = "paillier for tests, protects nothing"
+
+    def __post_init__(self) -> None:
+        """Any length will do."""
+
+    def generate(self, randomness: Randomness) -> paillier.PrivateKey:
+        return paillier.PrivateKey.generate_for_tests(randomness, self.bits)
+
+
 async def make_key(party: Party, keys: PaillierKeys, to: Sequence[str]) -> paillier.PrivateKey:
     """A fresh key of the agreed kind; its public half goes to these peers, with a proof."""
     private = await asyncio.to_thread(keys.generate, party.randomness)
