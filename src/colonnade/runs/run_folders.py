@@ -284,12 +284,19 @@ def run_line(run: RunFolder) -> dict[str, Any]:
 
 def page_of(run: RunFolder, alongside: Sequence[Path] = ()) -> str:
     """The page of a run, with the audit that was made of it since, if there is one, and what is in other folders."""
+    from pydantic import ValidationError
+
     from colonnade.report.html import run_page
     from colonnade.report.lab import audit_section
     from colonnade.report.record import AuditRecord
 
-    path = run.path / "audit.json"
-    audit = audit_section(AuditRecord.model_validate(_facts(path))) if path.exists() else None
+    path, audit = run.path / "audit.json", None
+    try:
+        audit = audit_section(AuditRecord.model_validate(_facts(path))) if path.exists() else None
+    except ValidationError:
+        raise ModelError(
+            f"{path} was changed since it was written, or another version wrote it. Remove it, or audit again."
+        ) from None
     return run_page(run.run, [_section(folder) for folder in alongside], audit=audit)
 
 
