@@ -3,10 +3,11 @@
 A seed draws 120 mutations (benchmarks/mutations.py) over privacy, noise, crypto, ledger, protocols, methods and data,
 and kinds that are few in a room are drawn more often than their number. Besides, whatever the seed, every draw of
 randomness in these rooms is made constant, one at a time. Each mutant lies in a copy of the sources and is run against
-the tests of its room, the examples there and the tests elsewhere that name its module or function: those that reach the
-mutated line first, then others that reach its module, the quickest first, and up to ``PATIENCE`` processor-seconds as
-recorded. It is killed by the first test that fails there and passes without it, or that takes ten times as long. At the
-end all tests that killed one are run without any mutation, and those that fail there count for nothing.
+the tests of its room, the examples there and the tests of other rooms: those that reach the mutated line first, then
+others that reach its module, the quickest first, and up to ``PATIENCE`` processor-seconds as recorded. Only tests of
+pages, of the corpus and of the board, which mostly look at other processes, must name its function. It is killed by the
+first test that fails there and passes without it, or that takes ten times as long. At the end all tests that killed one
+are run without any mutation, and those that fail there count for nothing.
 
 Prints one JSON object on its last line:
 
@@ -63,6 +64,8 @@ SEEDS = (1, 2, 3)
 PATIENCE, FIRST, RECORDING = 90.0, 6.0, 240.0
 # Files that are imported for a mutant, at most.
 FILES = 14
+# Tests that mostly look at other processes, of which nothing is recorded.
+APART = frozenset({"architecture", "board", "corpus", "docs", "golden"})
 MEMORY = 12 << 30
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 RUNNING: set[subprocess.Popen[str]] = set()
@@ -220,23 +223,23 @@ class Suite:
 
     @cached_property
     def words(self) -> dict[str, frozenset[str]]:
-        """The names in each file, and the modules that it imports, with dots."""
+        """The names in each file of tests."""
         tests = {name: text for name, text in self.texts.items() if name.startswith("tests/")}
-        return {name: frozenset(re.findall(r"\w+", text)) | _imported(text) for name, text in tests.items()}
+        return {name: frozenset(re.findall(r"\w+", text)) for name, text in tests.items()}
 
     def files(self, mutation: Mutation) -> list[str]:
-        """Where tests of this mutant may lie: examples, what names it, its room."""
+        """Where tests of this mutant may lie: examples, its room, what names it, other rooms."""
         examples = f"src/colonnade/{mutation.room}"
-        dotted = "colonnade." + mutation.module.removesuffix(".py").replace("/", ".")
         named = {word for word in mutation.function.split(".") if len(word) > 7 and not word.startswith("__")}
         named |= _constants(mutation)
         ranked = {examples: 0} if examples in self.texts else {}
-        homeless = not (ROOT / "tests" / mutation.room).is_dir()
         for name, words in self.words.items():
             if name.startswith(f"tests/{mutation.room}/"):
                 ranked[name] = 1
-            elif named & words or (homeless and dotted in words):
+            elif named & words:
                 ranked[name] = 2
+            elif name.split("/")[1] not in APART:
+                ranked[name] = 3
         return sorted(ranked, key=lambda name: ranked[name])
 
     def reach(self, name: str) -> Any:
