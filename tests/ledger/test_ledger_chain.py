@@ -38,11 +38,6 @@ def read(rows: list[Row]) -> list[Entry]:
     return list(follow(rows, seq=0, head=GENESIS, where="a test"))
 
 
-@given(chains())
-def test_what_was_written_is_what_is_read(entries: list[Entry]) -> None:
-    assert read(rows_of(entries)) == entries
-
-
 @given(chains(), st.data())
 def test_reading_may_stop_and_go_on_anywhere(entries: list[Entry], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(entries)))

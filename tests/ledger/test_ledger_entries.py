@@ -1,26 +1,32 @@
-"""That ids were compared is in the ledger: once a run, before it can be refused too late, in a format with a number."""
+"""What a ledger holds beside charges, in old formats too, and an export: the whole ledger, to be checked without it."""
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ledger_samples import DECISION, append, format_of, ledger_with_history, release
 
-from colonnade.errors import LedgerAltered, LedgerNewer, PolicyRefused
+from colonnade.crypto.sealing import SigningKey, signed_by
+from colonnade.errors import LedgerAltered, LedgerError, PolicyRefused
 from colonnade.federation.federation import ledger_state
-from colonnade.ledger import Ledger
-from colonnade.ledger import entry_store as layout
-from colonnade.ledger.export import export, read_export
+from colonnade.ledger import Ledger, Receipt
+from colonnade.ledger.export import export, load_export, read_export
 from colonnade.ledger.state import prospects
+from colonnade.privacy.events import Gaussian
 from colonnade.report.facts import entries_facts
+from colonnade.report.ledgers import history, history_csv
 
-KEPT = Path(__file__).parent / "kept" / "format-1.ledger"
+KEPT = Path(__file__).parent / "kept"
 
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A ledger that a version without comparisons wrote."""
-    return Path(shutil.copy(KEPT, tmp_path / "bank.ledger"))
+    return Path(shutil.copy(KEPT / "format-1.ledger", tmp_path / "bank.ledger"))
 
 
 def test_a_comparison_is_written_once_a_run_with_its_time_and_no_count() -> None:
@@ -73,17 +79,6 @@ def test_a_ledger_of_format_1_is_read_as_it_was_and_takes_the_new_number_with_it
     assert Ledger.open(old).verify().entries == 5
 
 
-def test_a_version_that_knows_no_comparisons_refuses_such_a_ledger_by_its_number(
-    old: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Ledger.open(old).note_comparison("customers", ["insurer"], run="r1")
-    monkeypatch.setattr(layout, "FORMAT", 1)
-    with pytest.raises(
-        LedgerNewer, match="written in ledger format 5; this version of Colonnade reads up to 1"
-    ):
-        Ledger.open(old)
-
-
 def test_an_export_and_the_history_have_comparisons_and_exports_of_earlier_formats_are_read() -> None:
     ledger = Ledger.in_memory("bank")
     for earlier in ("ledger 1", "ledger 2", "ledger 3"):
@@ -102,17 +97,8 @@ def test_a_comparison_with_nobody_is_not_an_entry(old: Path, body: dict[str, obj
         Ledger.open(old)
 
 
-# What people decided stands in a ledger, beside all that earlier formats hold.
-
-
-DECIDED_KEPT = Path(__file__).parent / "kept" / "format-4.ledger"
-
-
-def test_a_ledger_of_format_4_is_read_and_takes_decisions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "bank.ledger"
-    shutil.copy(DECIDED_KEPT, path)
+def test_a_ledger_of_format_4_is_read_and_takes_decisions(tmp_path: Path) -> None:
+    path = Path(shutil.copy(KEPT / "format-4.ledger", tmp_path / "bank.ledger"))
     ledger = Ledger.open(path)
     assert ledger.receipt().head == "90a745f026b1927ca2e026f93c71c196464d9dc05256392c23629457200c1a9a"
     (before,) = ledger.totals()
@@ -126,11 +112,6 @@ def test_a_ledger_of_format_4_is_read_and_takes_decisions(
     assert found.statement == DECISION.statement and found.time
     assert ledger.totals() == (before,) and ledger.verify().entries == 5
     assert format_of(path) == 5
-    monkeypatch.setattr(layout, "FORMAT", 4)
-    with pytest.raises(
-        LedgerNewer, match="written in ledger format 5; this version of Colonnade reads up to 4"
-    ):
-        Ledger.open(path)
 
 
 @pytest.mark.parametrize("change", [{"by": ""}, {"request": "x"}, {"approved": "yes"}, {"costs": [["a"]]}])
@@ -152,3 +133,105 @@ def test_what_a_release_would_leave_is_what_it_leaves(tmp_path: Path) -> None:
     (after,) = ledger.totals()
     assert (foretold.before, foretold.left) == (before.left, after.left)
     assert before.left - after.left <= foretold.epsilon
+
+
+KEY = SigningKey(bytes(range(32)))
+
+
+def book(charges: int = 2, *, budget: float = 3.0) -> Ledger:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "record", "server", epsilon=budget, delta=1e-5)
+    for number in range(charges):
+        ledger.charge(release(f"r{number}", event=Gaussian(sensitivity=1.0, sigma=8.0)), "adult")
+    return ledger
+
+
+def _with(change: Any) -> str:
+    data = json.loads(export(book(), KEY))
+    change(data)
+    return json.dumps(data)
+
+
+def test_an_export_has_every_entry_the_same_totals_and_the_key_that_signed_it() -> None:
+    ledger = book()
+    found = read_export(export(ledger), where="bank.json")
+    assert found.entries == ledger.entries()
+    assert found.totals == ledger.totals()
+    assert found.head == ledger.receipt().head
+    assert found.signer is None
+    text = export(book(), KEY)
+    assert read_export(text, where="bank.json").signer == KEY.public.hex()
+    assert read_export(text, where="bank.json", signer=KEY.public).party == "bank"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "error", "why"),
+    [
+        (export(book()), KEY.public, LedgerAltered, "is not signed"),
+        (export(book(), KEY), bytes(32), LedgerAltered, "signed by another key"),
+        (export(book())[:-40], None, LedgerAltered, "cut off"),
+        ('{"format": "colonnade ledger 1"}', None, LedgerAltered, "lacks what an export has"),
+        ('{"format": "colonnade ledger 7"}', None, LedgerError, "its format is 'colonnade ledger 7'"),
+        (_with(lambda data: data["signature"].update(value="00" * 64)), None, LedgerAltered, "signature"),
+        (_with(lambda data: data["signature"].pop("value")), None, LedgerAltered, "signature"),
+    ],
+    ids=["unsigned", "another key", "cut off", "empty", "newer", "another signature", "no signature"],
+)
+def test_an_export_that_is_not_what_was_asked_for_is_refused(
+    text: str, wanted: bytes | None, error: type[LedgerError], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        read_export(text, where="bank.json", signer=wanted)
+
+
+CHANGES = (
+    lambda data: data["entries"].pop(2),
+    lambda data: data["entries"].pop(),
+    lambda data: data.update(party="shop"),
+    lambda data: data.update(head="0" * 64),
+    lambda data: data["entries"][2].update(text=data["entries"][2]["text"].replace("8.0", "9.0")),
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_changed_export_is_noticed_with_and_without_a_signature(change: Any, signed: bool) -> None:
+    def changed(data: Any) -> None:
+        change(data)
+        if not signed:
+            data.pop("signature")
+
+    with pytest.raises(LedgerAltered):
+        read_export(_with(changed), where="bank.json")
+
+
+def test_exports_that_are_cut_short_or_none_are_told_as_that(tmp_path: Path) -> None:
+    ledger = book()
+    late = ledger.receipt()
+    short = book(1)
+    with pytest.raises(LedgerAltered, match="cut off"):
+        read_export(export(short), where="bank.json", receipts=[Receipt("bank", late.entry, late.head)])
+    with pytest.raises(LedgerError, match="cannot be read"):
+        load_export(tmp_path / "none.json")
+    path = tmp_path / "odd.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(LedgerError, match="not text"):
+        load_export(path)
+
+
+@settings(max_examples=20)
+@given(message=st.binary(max_size=50), purpose=st.text(max_size=10), other=st.text(max_size=10))
+def test_a_signature_is_for_one_message_and_one_purpose(message: bytes, purpose: str, other: str) -> None:
+    signature = KEY.sign(message, purpose=purpose)
+    assert signed_by(KEY.public, signature, message, purpose=purpose)
+    assert not signed_by(KEY.public, signature, message + b"x", purpose=purpose)
+    assert signed_by(KEY.public, signature, message, purpose=other) == (other == purpose)
+
+
+def test_the_history_ends_where_the_ledger_stands() -> None:
+    ledger = book()
+    found = history(ledger.entries())
+    assert [item.entry.kind for item in found] == ["budget", "charge", "charge"]
+    (total,) = ledger.totals()
+    assert found[-1].total == total
+    assert history_csv(ledger.entries()).count("\n") == 4
