@@ -183,7 +183,7 @@ def squares(events: tuple[Event, ...] | Iterator[Event]) -> float:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(worlds(), min_size=1, max_size=3))
 def test_no_total_is_below_the_truth_and_no_release_lowers_one(drawn: list[World]) -> None:
     book = LedgerState("here")
@@ -333,7 +333,7 @@ def test_a_coalition_has_what_its_members_saw(owners: tuple[str, ...], coalition
 
 
 @pytest.mark.parametrize("owners", [("shop", "bank"), ("shop", "bank", "a", "b", "c")])
-def test_the_readers_line_for_a_replaced_record_costs_no_less_than_any_partys_line(
+def test_the_readers_line_for_a_replaced_record_costs_most(
     owners: tuple[str, ...],
 ) -> None:
     lines = of(moments(*owners), "shop", "r").lines
@@ -396,13 +396,7 @@ def test_early_stopping_where_networks_learn_is_read_by_everybody() -> None:
     assert bound(fixed, Account("people", "own-part:shop", "reader"), DELTA) == Bound(())
 
 
-def test_a_network_and_moments_follow_each_other_and_other_methods_with_three_owners() -> None:
-    for first, second in (("moments", "network"), ("network", "moments")):
-        ledger = house("shop")
-        plans = {"moments": moments("bank", "shop"), "network": network("bank", "shop")}
-        ledger.charge(of(plans[first], "shop", "r0"), "people")
-        ledger.charge(of(plans[second], "shop", "r1"), "people")
-        assert all(math.isfinite(epsilon) for epsilon in epsilons(ledger).values())
+def test_methods_follow_each_other_in_any_order() -> None:
     owners = ("bank", "shop", "insurer")
     group, schemas = parties(*owners)
     plans = {

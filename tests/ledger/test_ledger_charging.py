@@ -34,9 +34,7 @@ def only_total(ledger: Ledger) -> Total:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8), st.floats(0.05, 1.5))
-def test_a_release_is_admitted_exactly_if_everything_with_it_fits_and_costs_what_all_composed_cost(
-    events: list[Event], epsilon: float
-) -> None:
+def test_a_release_is_admitted_exactly_if_it_fits_with_the_rest(events: list[Event], epsilon: float) -> None:
     ledger, admitted = bank(epsilon), list[Event]()
     for index, event in enumerate(events):
         entries = len(ledger.entries())

@@ -65,7 +65,7 @@ def test_whoever_forbids_a_comparison_sees_those_before_it_and_nothing_is_writte
     ledger.note_comparison("customers", ["insurer"], run="r1", allowed=never)
 
 
-def test_a_ledger_of_format_1_is_read_as_it_was_and_takes_the_new_number_with_its_next_entry(
+def test_a_ledger_of_format_1_is_read_and_takes_the_new_number_with_its_next_entry(
     old: Path,
 ) -> None:
     ledger = Ledger.open(old)
@@ -115,9 +115,7 @@ def test_a_ledger_of_format_4_is_read_and_takes_decisions(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("change", [{"by": ""}, {"request": "x"}, {"approved": "yes"}, {"costs": [["a"]]}])
-def test_a_decision_of_nobody_about_nothing_is_not_an_entry(
-    tmp_path: Path, change: dict[str, object]
-) -> None:
+def test_a_decision_about_nothing_is_not_an_entry(tmp_path: Path, change: dict[str, object]) -> None:
     path = tmp_path / "bank.ledger"
     Ledger.create(path, "bank")
     append(path, "decision", {**DECISION.to_data(), **change})

@@ -190,14 +190,15 @@ def check(ledger: Ledger, admitted: int) -> None:
 
 
 @pytest.mark.parametrize("opened", ["before the fork", "after it"])
-def test_of_processes_that_race_for_a_budget_exactly_as_many_succeed_as_fit(
-    tmp_path: Path, opened: str
-) -> None:
+def test_of_racing_processes_exactly_as_many_succeed_as_fit(tmp_path: Path, opened: str) -> None:
     path = tmp_path / "bank.ledger"
     ledger = Ledger.create(path, "bank")
     ledger.set_budget("adult", "record", "server", budget_for(FIT), DELTA)
-    mine = (lambda: ledger) if opened == "before the fork" else (lambda: Ledger.open(path))
-    check(ledger, sum(in_processes(lambda worker: attempt(mine(), worker))))
+
+    def work(worker: int) -> int:
+        return attempt(ledger if opened == "before the fork" else Ledger.open(path), worker)
+
+    check(ledger, sum(in_processes(work)))
 
 
 @pytest.mark.parametrize("where", ["file", "memory", "file, each thread its own"])

@@ -149,7 +149,7 @@ def test_what_would_not_be_read_as_it_was_written_is_not_written() -> None:
     assert len(ledger.entries()) == len(before) + 1
 
 
-def test_a_history_that_differs_from_what_this_process_knows_is_noticed_when_it_is_verified(
+def test_a_history_that_differs_from_what_is_known_is_noticed(
     tmp_path: Path,
 ) -> None:
     """The chain of the file is in order and so is its end: only what was counted in between is another."""
@@ -238,9 +238,7 @@ def test_the_highest_receipt_is_of_this_very_ledger_and_the_first_of_two() -> No
 @example(1.0, 1e-17)
 @example(1.0, 1.0)
 @example(0.3, 0.1)
-def test_what_is_left_is_rounded_down_and_no_further_than_the_next_float(
-    budget: float, epsilon: float
-) -> None:
+def test_what_is_left_is_rounded_down_and_no_further(budget: float, epsilon: float) -> None:
     exact = Fraction(budget) - Fraction(epsilon)
     rest = left(budget, epsilon)
     if exact <= 0:
@@ -409,7 +407,7 @@ class Household:
     sentence: str = "any one household"
 
 
-def test_a_unit_without_a_rule_is_bounded_by_nothing_and_every_unit_there_is_has_one(
+def test_every_unit_has_a_rule_and_one_without_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
@@ -542,9 +540,7 @@ def test_a_budget_may_be_anything_up_to_what_bounds_something() -> None:
         ("record: row zeroed out", "server", False),
     ],
 )
-def test_a_budget_governs_what_it_names_and_nothing_of_another_data_set(
-    unit: str, observer: str, matched: bool
-) -> None:
+def test_a_budget_governs_what_it_names_and_nothing_else(unit: str, observer: str, matched: bool) -> None:
     budget = Budget(Account("adult", unit, observer), epsilon=1.0, delta=DELTA)
     assert budget.matches(RECORD) == matched
     assert not budget.matches(replace(RECORD, dataset="credit"))
@@ -620,9 +616,7 @@ ALONE, TWO, THREE = (Gaussian(sensitivity=1, sigma=sigma) for sigma in (16, 8, 4
         ("a+b+c+d+e", None),
     ],
 )
-def test_a_coalition_of_owners_is_bounded_by_what_is_said_of_as_many_and_by_no_more(
-    coalition: str, event: Gaussian | None
-) -> None:
+def test_a_coalition_is_bounded_by_what_is_said_of_as_many(coalition: str, event: Gaussian | None) -> None:
     """No share is held here, so what counts is how many parts of the noise they know together."""
     owners = ("a", "b", "c", "d", "e")
     one = release(

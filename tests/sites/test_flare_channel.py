@@ -22,22 +22,27 @@ from colonnade.testing import check_channel
 NAMES = ("server", "bank", "shop")
 
 
+@asynccontextmanager
+async def opened(names: tuple[str, ...], made: dict[str, Any]) -> AsyncIterator[dict[str, FlareChannel]]:
+    channels = {name: FlareChannel(name, made[name], addresses(made)) for name in names}
+    await asyncio.gather(*(channel.open(20) for channel in channels.values()))
+    try:
+        yield channels
+    finally:
+        await asyncio.gather(*(channel.close() for channel in channels.values()))
+
+
 def talk(
     program: Callable[[dict[str, FlareChannel], dict[str, Any]], Awaitable[Any]],
     *,
     relay: Callable[[Any], Any] | None = None,
 ) -> Any:
-    with cells(NAMES[1:], relay=relay) as made:
-        channels = {name: FlareChannel(name, made[name], addresses(made)) for name in NAMES}
-
-        async def main() -> Any:
-            await asyncio.gather(*(channel.open(20) for channel in channels.values()))
-            try:
+    async def main() -> Any:
+        with cells(NAMES[1:], relay=relay) as made:
+            async with opened(NAMES, made) as channels:
                 return await program(channels, made)
-            finally:
-                await asyncio.gather(*(channel.close() for channel in channels.values()))
 
-        return asyncio.run(main())
+    return asyncio.run(main())
 
 
 def frames(message: Any) -> bool:
@@ -51,12 +56,8 @@ def test_the_pinned_release_of_flare_is_the_one_that_is_tested() -> None:
 @asynccontextmanager
 async def flare(names: tuple[str, ...]) -> AsyncIterator[dict[str, FlareChannel]]:
     with cells(tuple(name for name in names if name != "server")) as made:
-        channels = {name: FlareChannel(name, made[name], addresses(made)) for name in names}
-        await asyncio.gather(*(channel.open(20) for channel in channels.values()))
-        try:
+        async with opened(names, made) as channels:
             yield channels
-        finally:
-            await asyncio.gather(*(channel.close() for channel in channels.values()))
 
 
 def test_every_law_of_channels_holds_between_sites_and_with_the_server() -> None:

@@ -14,15 +14,16 @@ from colonnade.sites.health import health
 from colonnade.sites.kit import Kit
 
 LITTLE = 1 << 18
+Kits = dict[str, Kit]
 
 
 @pytest.fixture
-def kits(tmp_path: Path) -> dict[str, Kit]:
+def kits(tmp_path: Path) -> Kits:
     return houses(tmp_path, Root.make(), seeded=False)
 
 
 @pytest.fixture
-def disk(kits: dict[str, Kit]) -> Iterator[Path]:
+def disk(kits: Kits) -> Iterator[Path]:
     runs = kits["shop"].runs
     runs.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={LITTLE}", "colonnade-test", str(runs)]
@@ -34,9 +35,7 @@ def disk(kits: dict[str, Kit]) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(runs)], check=True)
 
 
-def test_a_disk_that_fills_up_is_told_by_its_party_and_named_by_peers(
-    kits: dict[str, Kit], disk: Path
-) -> None:
+def test_a_disk_that_fills_up_is_told_by_its_party_and_named_by_peers(kits: Kits, disk: Path) -> None:
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(split(4000))))
     recorded = json.loads((disk / "j1" / "outcome.json").read_text())
     assert (recorded["state"], recorded["kind"]) == ("failed", "CannotWrite") and "No space left" in recorded[
@@ -48,9 +47,7 @@ def test_a_disk_that_fills_up_is_told_by_its_party_and_named_by_peers(
     assert any(f"free at {disk}" in problem for problem in facts.problems)
 
 
-def test_a_disk_that_is_full_already_costs_nothing_and_peers_are_told(
-    kits: dict[str, Kit], disk: Path, tmp_path: Path
-) -> None:
+def test_a_disk_that_is_full_already_costs_nothing(kits: Kits, disk: Path, tmp_path: Path) -> None:
     (disk / "j0").mkdir()
     (disk / "j0" / "outcome.json").write_text('{"state": "finished"}')
     with pytest.raises(OSError, match="No space left"), (disk / "j0" / "release.npz").open("wb", 0) as file:
