@@ -27,7 +27,6 @@ GLANCE_SECONDS, BEAT_SECONDS = 0.5, 15.0
 
 
 def run_facts(workspace: Workspace, name: str) -> Facts:
-    """One run: its verdict, what it shows to whom, its files; or where it stopped; or how far it is."""
     listed, folder = workspace.runs.find(name), workspace.runs.read(name)
     facts: Facts = {
         "run": name,

@@ -86,13 +86,11 @@ def application(board: Board, *, port: int, proxy: Proxy | None = None) -> Reque
 
 
 async def _shown(page: Page, request: Request) -> Response:
-    """A page, to somebody who is signed in."""
     _session(request)
     return await _run(page, request)
 
 
 async def _done(board: Board, action: Action, all_may: bool, request: Request) -> Response:
-    """An action, by somebody who may, from a form of their own session."""
     session = _session(request)
     form = await read_form(request)
     if not board.access.from_its_form(session, form.get("form_token", "")):

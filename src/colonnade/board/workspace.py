@@ -65,8 +65,6 @@ class LedgerView:
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A party's own file that lies here, or what is wrong with it."""
-
     path: Path
     file: PartyFile | None
     error: str = ""
@@ -101,14 +99,12 @@ class Workspace:
         return self.folder.name if self.kit is None else self.kit.identity().name
 
     def own_files(self) -> list[OwnFile]:
-        """The party files: the one that the kit was told of, or all that lie in the folder."""
         if self.kit is not None:
             known = self.kit.site().get("party")
             return [] if known is None else [self._own(Path(known))]
         return [self._own(path) for path in sorted(self.folder.glob("*.toml")) if _is_party_file(path)]
 
     def ledgers(self) -> list[LedgerView]:
-        """Every ledger here that there is, verified, each against the receipts that the others hold."""
         paths = {one.file.ledger: one.file.party for one in self.own_files() if one.file is not None}
         return [self._ledger(path, party, list(paths)) for path, party in paths.items() if path.exists()]
 

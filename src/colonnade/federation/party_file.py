@@ -173,16 +173,6 @@ class PartyFile:
         return ledger
 
 
-def check_ledgers(files: Iterable[PartyFile]) -> None:
-    """Compare every ledger with the receipts that the others hold of it; each must be there, whole and the same."""
-    files = tuple(files)
-    ledgers = {
-        file.party: Ledger.open(file.ledger, patience=file.patience) for file in files if file.ledger.exists()
-    }
-    for file in files:
-        check_ledger(file, ledgers)
-
-
 def check_ledger(file: PartyFile, ledgers: Mapping[str, Ledger]) -> int:
     """How many receipts of others agree with one party's ledger; raises where it is gone, new or cut."""
     mine, agreed = ledgers.get(file.party), 0
@@ -237,7 +227,10 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
             )
     tables = {party: file.table() for party, file in files.items()}
     _check_label_holder(job, tables, files)
-    check_ledgers(files.values())
+    held = [file for file in files.values() if file.ledger.exists()]
+    ledgers = {file.party: Ledger.open(file.ledger, patience=file.patience) for file in held}
+    for file in files.values():
+        check_ledger(file, ledgers)
     return Federation(
         tables.values(),
         ledgers={party: file.open_ledger() for party, file in files.items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -42,7 +42,6 @@ class Comparison:
             raise ValueError("a comparison names its data set and its run")
 
     def to_data(self) -> dict[str, Any]:
-        """The body of its entry, whose time is the entry's."""
         through = {"through": self.through} if self.through else {}
         return {"dataset": self.dataset, "partners": list(self.partners), "run": self.run, **through}
 
@@ -97,7 +96,6 @@ class Decision:
         }
 
     def to_data(self) -> dict[str, Any]:
-        """The body of its entry, whose time is the entry's."""
         return {**self._said(), "signature": dict(self.signature)}
 
     @classmethod
@@ -233,8 +231,9 @@ class LedgerState:
                 self.party, self.format = body["party"], body["format"]
                 self.reason = str(body.get("reason", ""))
             case "budget":
-                budget = budget_from_data(body)
-                self.budgets[budget.account] = budget
+                account = Account(body["dataset"], body["unit"], body["observer"])
+                epsilon = math.inf if body["epsilon"] == "inf" else body["epsilon"]
+                self.budgets[account] = Budget(account, epsilon=epsilon, delta=body["delta"])
             case "charge":
                 release = Release.from_data(body["release"])
                 if release.id in self.charged:
@@ -326,21 +325,9 @@ def accounts(release: Release, dataset: str) -> tuple[Account, ...]:
 
 
 def budget_to_data(budget: Budget) -> dict[str, Any]:
-    account = budget.account
-    return {
-        "dataset": account.dataset,
-        "unit": account.unit,
-        "observer": account.observer,
-        # JSON has no infinities.
-        "epsilon": "inf" if math.isinf(budget.epsilon) else budget.epsilon,
-        "delta": budget.delta,
-    }
-
-
-def budget_from_data(data: Any) -> Budget:
-    account = Account(data["dataset"], data["unit"], data["observer"])
-    epsilon = math.inf if data["epsilon"] == "inf" else data["epsilon"]
-    return Budget(account, epsilon=epsilon, delta=data["delta"])
+    # JSON has no infinities.
+    epsilon = "inf" if math.isinf(budget.epsilon) else budget.epsilon
+    return {**asdict(budget.account), "epsilon": epsilon, "delta": budget.delta}
 
 
 def left(budget: float, epsilon: float) -> float:

@@ -50,7 +50,6 @@ class RunFolder:
 
     @property
     def failed(self) -> bool:
-        """Whether it was charged for and did not reach its end."""
         return self.facts.get("state") == "failed"
 
     @property
@@ -114,12 +113,7 @@ def is_run(folder: Path) -> bool:
 
 def read_run(folder: Path) -> RunFolder:
     path = next(folder / name for name in RECORDS if (folder / name).is_file())
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError):
-        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
+    facts = _json(path)
     if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
         raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
     check_format(facts, path)
@@ -130,6 +124,15 @@ def read_run(folder: Path) -> RunFolder:
             "be as it was. Put the file back as it was."
         )
     return RunFolder(folder, facts)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError):
+        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
 
 
 def runs_in(folder: Path) -> tuple[Path, ...]:
@@ -301,12 +304,7 @@ def page_of(run: RunFolder, alongside: Sequence[Path] = ()) -> str:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since it was written.") from None
+    facts = _json(path)
     return facts if isinstance(facts, dict) else {}
 
 

@@ -49,8 +49,6 @@ class Listed:
 
 
 class RunIndex:
-    """What lies in one folder of runs."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()

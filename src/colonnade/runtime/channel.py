@@ -40,8 +40,6 @@ def readable(reason: str) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """One frame that arrived, as it arrived."""
-
     sender: str
     step: str
     frame: bytes
@@ -194,6 +192,5 @@ class MemoryChannel:
 
 
 def memory_network(names: tuple[str, ...]) -> dict[str, MemoryChannel]:
-    """A channel for each name, all connected, for the parties of one event loop."""
     boxes = {name: Mailbox(name, tuple(other for other in names if other != name)) for name in names}
     return {name: MemoryChannel(name, boxes) for name in names}

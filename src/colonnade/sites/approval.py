@@ -113,7 +113,6 @@ def _read_proposal(value: Any, field: str) -> Any:
 
 
 def propose(kit: Kit, job: str, *, hours: float = HOURS) -> Proposal:
-    """Propose a job, as the administrator whose kit this is; another one may confirm it for so many hours."""
     if not 0 < hours <= MOST_HOURS:
         raise InputError(f"--hours: found {hours:g}; it must be greater than 0 and at most {MOST_HOURS:g}.")
     _check_submits(kit)
@@ -232,8 +231,7 @@ class Request:
 
     def to_data(self) -> dict[str, Any]:
         """The request as JSON data, without decisions, which the ledger has."""
-        facts = {"format": _FORMAT, **asdict(replace(self, decisions=()))}
-        return {name: facts[name] for name in facts if name != "decisions"}
+        return {"format": _FORMAT, **{name: one for name, one in asdict(self).items() if name != "decisions"}}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Request:
@@ -254,7 +252,6 @@ def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) 
 def approve(
     kit: Kit, job: str, *, by: str, key: SigningKey | None = None, patience: float = PATIENCE
 ) -> Request:
-    """Say yes to a job, as this person; returns the request with all that was decided by then."""
     return _decide(kit, job, by, True, "", key, patience)
 
 

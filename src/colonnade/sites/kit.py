@@ -47,7 +47,6 @@ class Exclusions:
         return None
 
     def check(self, certificate: x509.Certificate, name: str) -> None:
-        """Return unless the holder of this certificate is excluded; otherwise raise `NotTrusted`."""
         when = self.since(name, key_of(certificate))
         if when is not None:
             raise NotTrusted(f"{name!r} was excluded from this federation on {when[:10]}")

@@ -207,7 +207,6 @@ def start(kit: Kit) -> subprocess.Popen[bytes]:
 
 
 def check_startable(kit: Kit) -> None:
-    """Return if this kit does not run yet and lies where FLARE can start jobs."""
     for path in (str(kit.path), sys.executable):
         if shlex.split(path) != [path]:
             # FLARE puts both into one line for a job's process, without quotes.
@@ -351,8 +350,6 @@ class _Launcher(ProcessJobLauncher):  # type: ignore[misc]
 
 
 class ServerLauncher(_Launcher):
-    """The server's."""
-
     kind = "server"
 
     def get_command(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> str:
@@ -360,8 +357,6 @@ class ServerLauncher(_Launcher):
 
 
 class PartyLauncher(_Launcher):
-    """A party's."""
-
     kind = "party"
 
     def get_command(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> str:

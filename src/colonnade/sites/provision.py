@@ -271,7 +271,6 @@ def approve_party(
 
 
 def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:
-    """Put together the kit of a member whose key is in `requested`, if its certificate is of this root."""
     with tempfile.TemporaryDirectory() as drafts:
         named = ("--request-dir", requested, "-w", Path(drafts), "--fingerprint", root)
         _flare(requested, "package", signed, *named)
