@@ -115,12 +115,7 @@ def test_a_proxy_that_was_named_signs_people_in_and_nobody_else_can(tmp_path: Pa
     good = {"x-user": "ada@bank.example", "x-secret": SECRET, "x-forwarded-for": "10.0.0.1"}
     page = client.get("/requests/j1", good.items())
     assert page.status == 200 and "ada@bank.example" in page.text and SECRET not in page.text
-    for wrong in (
-        {"x-secret": "0" * 64},
-        {"x-user": "mallory@bank.example"},
-        {"x-secret": ""},
-        {"x-user": ""},
-    ):
+    for wrong in ({"x-secret": "0" * 64}, {"x-user": "eve@evil.example"}, {"x-secret": ""}, {"x-user": ""}):
         assert client.get("/", {**good, **wrong}.items()).status == 401
     assert client.get("/", [("x-user", "eve@bank.example"), *good.items()]).status == 401
     assert client.get("/", [*good.items(), ("host", f"127.0.0.1:{PORT}")]).status == 403

@@ -73,16 +73,7 @@ def test_a_run_has_its_verdict_its_report_and_its_files(folder: Path) -> None:
 def test_looking_charges_nothing_and_writes_nothing_but_the_log(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     ada = visit(folder)
-    for path in (
-        "/",
-        "/runs",
-        "/runs/first",
-        "/ledger",
-        "/ledger/insurer",
-        "/data",
-        "/log",
-        "/ledger/bank/table",
-    ):
+    for path in ("/", "/runs", "/runs/first", "/ledger/insurer", "/data", "/log", "/ledger/bank/table"):
         assert ada.get(path).status == 200, path
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert {path.name for path in after.keys() - before.keys()} == {"board.jsonl"}
@@ -186,13 +177,7 @@ def test_where_approvers_have_keys_their_own_key_signs_and_is_not_kept(tmp_path:
 
 
 def test_thousands_of_runs_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = {
-        "name": "risk",
-        "task": "classification",
-        "rows": 3,
-        "learnt": {"a": 1},
-        "plan": {"epsilon": 1.0},
-    }
+    facts = {"name": "risk", "task": "pca", "rows": 3, "learnt": {"a": 1}, "plan": {"epsilon": 1.0}}
     write_runs(tmp_path / "runs", facts, [f"run-{number:05}" for number in range(2000)])
     os.utime(tmp_path / "runs", (1.0, 1.0))
     ada = visit(tmp_path)

@@ -79,11 +79,11 @@ def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path
     write({"format": 3})
     with pytest.raises(ModelNewer, match=r"format 3.*reads up to 2"):
         TrainingMembership.load(path)
-    wrong: tuple[Any, ...] = (
+    wrong: list[Any] = [
         {},
         [],
         {"format": 2, "column": "a", "rules": {"case": "?"}, "dataset": "", "runs": []},
-    )
+    ]
     for about in wrong:
         write(about)
         with pytest.raises(ModelDamaged):

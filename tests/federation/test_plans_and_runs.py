@@ -107,6 +107,9 @@ def test_what_a_plan_accepts_its_run_accepts(method: str, task: str, options: di
     except ColonnadeError:
         return  # no job says so
     for label, declared in LABELS.items():
+        # Without a loss of its own a method tells numbers from counts and classes, and not their bounds.
+        if "loss" not in options and label in ("numbers from 0", "numbers above 0", "counts from 1"):
+            continue
         made = tables(job.parties, declared)
         if accepted(job, made):
             assert result_for(job, Federation(made, budget=(900.0, 1e-5), noise_seed=1)), label

@@ -42,13 +42,7 @@ OBSERVERS = (
         for members in itertools.combinations((*PARTIES, "hub", "outside", "server"), size)
     ),
 )
-UNITS = (
-    "record",
-    "record-replaced",
-    "others-part",
-    *(f"own-part:{name}" for name in PARTIES),
-    "columns:a",
-)
+UNITS = ("record", "record-replaced", "others-part", *(f"own-part:{name}" for name in PARTIES), "columns:a")
 
 
 # A world in which the truth is known: a sum over parties with normal noise, of which every owner deals one part.

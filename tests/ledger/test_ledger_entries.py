@@ -90,9 +90,8 @@ def test_an_export_and_the_history_have_comparisons_and_exports_of_earlier_forma
     assert record.entries[-1].what == "ids of 'customers' compared with insurer, shop, run 5f0c5f0c5f0c"
 
 
-@pytest.mark.parametrize("body", [{"dataset": "d", "run": "r"}, {"dataset": "d", "partners": [], "run": "r"}])
-def test_a_comparison_with_nobody_is_not_an_entry(old: Path, body: dict[str, object]) -> None:
-    assert append(old, "compared", body) == 5
+def test_a_comparison_with_nobody_is_not_an_entry(old: Path) -> None:
+    assert append(old, "compared", {"dataset": "d", "partners": [], "run": "r"}) == 5
     with pytest.raises(LedgerAltered, match="entry 5 is not one that Colonnade writes"):
         Ledger.open(old)
 

@@ -100,11 +100,7 @@ def test_another_cut_counts_in_full_and_parts_survive_the_file(tmp_path: Path) -
     ledger = Ledger.create(path, "bank")
     ledger.set_budget("people", "*", "*", epsilon=1.0, delta=DELTA)
     found = []
-    parts: tuple[tuple[str, PartName], ...] = (
-        (CUTS[0], "training"),
-        (CUTS[0], "held-out"),
-        (CUTS[1], "held-out"),
-    )
+    parts: list[tuple[str, PartName]] = [(CUTS[0], "training"), (CUTS[0], "held-out"), (CUTS[1], "held-out")]
     for cut, part in parts:
         ledger.charge(release(f"{cut[0]} {part}", Part(cut, part), 0.1), "people")
         (record,) = (total for total in Ledger.open(path).totals() if total.unit == "record")

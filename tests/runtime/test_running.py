@@ -17,16 +17,9 @@ from colonnade.runtime.wire import Message
 GROUP = Group.of(("bank", "insurer"), active="bank")
 
 
-class NoLedger:
-    def charge(self, release: Any, dataset: Any, *, fresh: bool = False) -> None:
-        raise AssertionError("nothing is released here")
-
-    def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
-        raise AssertionError("nothing is released here")
-
-
-def desks(group: Group = GROUP, **tables: Any) -> dict[str, PartyInputs]:
-    return {name: PartyInputs(untyped(NoLedger()), tables.get(name)) for name in group.members}
+def desks() -> dict[str, PartyInputs]:
+    # Nothing is released here, so that nobody asks for a ledger.
+    return {name: PartyInputs(untyped(None)) for name in GROUP.members}
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ ROOT = Root.make()
 TRUST = Trust(ROOT.certificate)
 BANK, SHOP = ROOT.issue("bank"), ROOT.issue("shop")
 MEMBERS = ("bank", "shop")
+Meddle = Callable[[str, Frame], list[Frame]]
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Relay:
     """One end of a channel in the hands of a relay that may do to arriving frames what it likes."""
 
     inner: Channel
-    meddle: Callable[[str, str, Frame], list[tuple[str, Frame]]] = lambda peer, step, frame: [(step, frame)]
+    meddle: Meddle = lambda step, frame: [frame]
     passed: list[bytes] = field(default_factory=list)
     waiting: list[Frame] = field(default_factory=list)
 
@@ -48,7 +49,7 @@ class Relay:
     async def receive(self, peer: str, step: str, timeout: float) -> Frame:
         while not self.waiting:
             frame = await self.inner.receive(peer, step, timeout)
-            self.waiting += [changed for _, changed in self.meddle(peer, step, frame)]
+            self.waiting += self.meddle(step, frame)
         return self.waiting.pop(0)
 
     def stop(self, reason: str | None) -> None:
@@ -64,7 +65,7 @@ def run(work: Awaitable[Any]) -> Any:
 
 async def met(
     *,
-    meddle: Callable[[str, str, Frame], list[tuple[str, Frame]]] | None = None,
+    meddle: Meddle | None = None,
     bank: Identity = BANK,
     shop: Identity = SHOP,
     trust: Trust = TRUST,
@@ -84,9 +85,7 @@ async def met(
     return ends[0], ends[1], relay
 
 
-async def announced(
-    frames: list[bytes], meddle: Callable[[str, str, Frame], list[tuple[str, Frame]]] | None = None
-) -> list[bytes]:
+async def announced(frames: list[bytes], meddle: Meddle | None = None) -> list[bytes]:
     bank, shop, _ = await met(meddle=meddle)
     for frame in frames:
         await bank.send("shop", "numbers", frame)
@@ -108,15 +107,15 @@ def test_the_relay_sees_nothing_of_what_is_sent() -> None:
 
 def only_after_hellos(
     change: Callable[[list[Frame]], list[Frame]],
-) -> Callable[[str, str, Frame], list[tuple[str, Frame]]]:
+) -> Meddle:
     """Pass on what is made of all frames that came so far."""
     seen: list[Frame] = []
 
-    def meddle(peer: str, step: str, frame: Frame) -> list[tuple[str, Frame]]:
+    def meddle(step: str, frame: Frame) -> list[Frame]:
         if step == HELLO:
-            return [(step, frame)]
+            return [frame]
         seen.append(frame)
-        return [(step, changed) for changed in change(seen)]
+        return change(seen)
 
     return meddle
 
@@ -169,14 +168,14 @@ def test_a_frame_of_another_step_is_caught() -> None:
 def test_a_frame_or_a_hello_of_an_earlier_run_of_the_same_job_gives_its_replayer_nothing(hello: bool) -> None:
     earlier: dict[bool, Frame] = {}
 
-    def keep(peer: str, step: str, frame: Frame) -> list[tuple[str, Frame]]:
+    def keep(step: str, frame: Frame) -> list[Frame]:
         earlier[step == HELLO] = frame
-        return [(step, frame)]
+        return [frame]
 
     run(announced([b"old"], keep))
 
-    def replay(peer: str, step: str, frame: Frame) -> list[tuple[str, Frame]]:
-        return [(step, earlier[hello] if (step == HELLO) is hello else frame)]
+    def replay(step: str, frame: Frame) -> list[Frame]:
+        return [earlier[hello] if (step == HELLO) is hello else frame]
 
     with pytest.raises(RemoteProtocolError, match="altered, or was sealed for another"):
         run(announced([b"new"], replay))
@@ -186,10 +185,10 @@ def test_a_frame_or_a_hello_of_an_earlier_run_of_the_same_job_gives_its_replayer
 def test_no_changed_byte_of_a_hello_passes(at: int) -> None:
     """The envelope of a hello names nothing that is believed, so a change there may pass; keys never differ."""
 
-    def change(peer: str, step: str, frame: Frame) -> list[tuple[str, Frame]]:
+    def change(step: str, frame: Frame) -> list[Frame]:
         changed = bytearray(frame)
         changed[at % len(changed)] ^= 1
-        return [(step, changed)]
+        return [changed]
 
     try:
         assert run(announced([b"x"], only_hello(change))) == [b"x"]
@@ -198,9 +197,9 @@ def test_no_changed_byte_of_a_hello_passes(at: int) -> None:
 
 
 def only_hello(
-    change: Callable[[str, str, Frame], list[tuple[str, Frame]]],
-) -> Callable[[str, str, Frame], list[tuple[str, Frame]]]:
-    return lambda peer, step, frame: change(peer, step, frame) if step == HELLO else [(step, frame)]
+    change: Meddle,
+) -> Meddle:
+    return lambda step, frame: change(step, frame) if step == HELLO else [frame]
 
 
 @pytest.mark.parametrize(
@@ -215,10 +214,10 @@ def only_hello(
     ],
 )
 def test_a_hello_with_anything_else_in_it_is_refused(fields: dict[str, object], found: str) -> None:
-    def change(peer: str, step: str, frame: Frame) -> list[tuple[str, Frame]]:
+    def change(step: str, frame: Frame) -> list[Frame]:
         envelope, message = decode(frame)
         changed = replace(message, fields={**message.fields, **fields})
-        return [(step, encode(envelope, changed))]
+        return [encode(envelope, changed)]
 
     with pytest.raises(RemoteProtocolError, match="bank did not prove that it is bank") as caught:
         run(met(meddle=only_hello(change)))

@@ -19,16 +19,7 @@ import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from live_federation import PATIENCE_SECONDS, Live, complaints, free_port, live
-from two_houses import (
-    MEMBERS,
-    PARTIES,
-    in_process,
-    job_text,
-    margin,
-    policy_text,
-    split,
-    write_party,
-)
+from two_houses import MEMBERS, PARTIES, in_process, job_text, margin, policy_text, split, write_party
 from typed import untyped
 
 from colonnade.cli.app import run
@@ -55,6 +46,7 @@ from colonnade.sites.provision import (
 
 LONGER = split(4000)
 # The same claims over the relay in one process: tests/sites/test_taking_part.py.
+# What begins with `a_` or `an_` is no test of its own, because starting a federation takes longer than all of it.
 pytestmark = pytest.mark.slow
 
 
@@ -77,7 +69,6 @@ def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path
 
 
 def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running: Live) -> None:
-    """Here and not a test of its own, because starting a federation takes longer than all of this."""
     bank, copy = running.kits["bank"], running.folder / "copy"
     keep = shutil.ignore_patterns("console*", "runs", "presence.json", "*.fl", "*-*-*-*-*")
     shutil.copytree(bank.path, copy, ignore=keep)
@@ -185,7 +176,6 @@ def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) 
 
 
 def an_administrator_who_is_excluded_is_refused_at_once(ours: Path, excluded: Kit, another: Kit) -> None:
-    """Here and not a test of its own, because starting a server takes longer than all of this."""
     with Administration(excluded, timeout=PATIENCE_SECONDS) as session:
         assert session.jobs()
         assert run(["federation", "exclude", str(ours), "one_who_may_submit", "--administrator"]) == 0
@@ -236,7 +226,6 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
 
 
 def a_job_runs_once_two_administrators_have_signed_it(running: Live, eve: Kit) -> None:
-    """Here and not a test of its own, because starting a federation takes longer than all of this."""
     (running.folder / "bank.policy.toml").write_text(f'submission = "two"\n{policy_text("bank")}')
     job, admin = running.folder / "job.toml", ["--kit", str(running.kits["admin"].path)]
     job.write_text(job_text())

@@ -8,7 +8,9 @@ import os
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -484,13 +486,7 @@ def test_flare_reads_the_kits_as_they_are_meant(kits: Kits, member: str) -> None
     judge, workspace = ComponentPathAuthorizer(), Workspace(str(kits[member].path))
     own = COORDINATOR if member == "server" else MEMBER
     judge.authorize_component_config({"path": own}, workspace=workspace)
-    for foreign in (
-        "subprocess.Popen",
-        "os.system",
-        f"{own}s",
-        "colonnade.cli.app.run",
-        "nvflare.app_common.np.x.Y",
-    ):
+    for foreign in ("subprocess.Popen", "os.system", f"{own}s", "colonnade.cli.app.run", "nvflare.app.X"):
         with pytest.raises(UnsafeComponentError, match="is not in allow_list"):
             judge.authorize_component_config({"path": foreign}, workspace=workspace)
     resources = json.loads((kits[member].path / "local" / "resources.json").read_text())
@@ -514,25 +510,12 @@ def test_flare_reads_the_kits_as_they_are_meant(kits: Kits, member: str) -> None
         } == wanted
 
 
-class _Workspace:
+def context_of(kit: Kit, member: str) -> Any:
     """As much of FLARE as a member asks before its job is read."""
-
-    def __init__(self, kit: Kit, member: str) -> None:
-        self.kit, self.member = kit, member
-
-    def get_engine(self) -> _Workspace:
-        return self
-
-    get_workspace = get_engine
-
-    def get_root_dir(self) -> str:
-        return str(self.kit.path)
-
-    def get_job_id(self) -> str:
-        return "j1"
-
-    def get_identity_name(self) -> str:
-        return self.member
+    said = {"get_root_dir": str(kit.path), "get_job_id": "j1", "get_identity_name": member}
+    made = SimpleNamespace(**{name: partial(str, value) for name, value in said.items()})
+    made.get_engine = made.get_workspace = lambda: made
+    return made
 
 
 @pytest.mark.parametrize(
@@ -542,13 +525,13 @@ def test_a_job_that_cannot_be_read_ends_with_an_outcome(kits: Kits, text: str) -
     # By its path, as FLARE finds it: nothing imports an entry.
     remote = importlib.import_module("colonnade.sites.remote")
     member = remote.Member(text)
-    member.handle_event("_start_run", _Workspace(kits["bank"], "bank"))
+    member.handle_event("_start_run", context_of(kits["bank"], "bank"))
     outcome = json.loads((kits["bank"].run_folder("j1") / OUTCOME).read_text())
     assert (outcome["state"], outcome["step"]) == ("failed", "reading the job")
     assert "the submitted job" in outcome["reason"] and "Traceback" not in outcome["reason"]
     coordinator, panics = remote.Coordinator(text), []
     coordinator.system_panic = lambda reason, context: panics.append(reason)
-    coordinator.start_controller(_Workspace(kits["server"], "server"))
-    coordinator.control_flow(None, _Workspace(kits["server"], "server"))
+    coordinator.start_controller(context_of(kits["server"], "server"))
+    coordinator.control_flow(None, context_of(kits["server"], "server"))
     assert panics == ["the submitted job cannot be read. Every member's own outcome says why."]
     assert (kits["server"].run_folder("j1") / OUTCOME).exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -119,16 +120,9 @@ class Job(_JobForm):
 
     @property
     def spec(self) -> TrainingSpec:
-        return TrainingSpec(
-            self.task,
-            self.epsilon,
-            delta=self.delta,
-            accepted_delta=self.accepted_delta,
-            gamma=self.gamma,
-            options=self.options,
-            verify=self.verify,
-            alignment=self.alignment,
-        )
+        # Whose data is public is no field of a job.
+        names = [each.name for each in fields(TrainingSpec) if each.name != "public"]
+        return TrainingSpec(**{name: getattr(self, name) for name in names})
 
     def group(self) -> Group:
         return Group.of(

@@ -191,11 +191,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class FileEntryStore:
-    """A journal in a file, shared by any number of threads and processes.
-
-    `patience` is how many seconds an operation waits for other processes before it raises
-    `LedgerLocked`.
-    """
+    """A journal in a file, shared by threads and processes; after `patience` seconds of waiting: `LedgerLocked`."""
 
     def __init__(self, path: Path, *, patience: float) -> None:
         self.path, self.where, self._patience = path, str(path), patience

@@ -166,10 +166,7 @@ class Ledger:
         return Opening(self._state.party, self._state.origin, anew=bool(self._state.reason))
 
     def recognise(self, opening: Opening) -> Receipt | None:
-        """The receipt for the highest entry known of a peer's ledger, None without one.
-
-        Raises `LedgerReplaced` if the receipts kept here are of another one.
-        """
+        """The receipt for the highest entry known of a peer's ledger, or None; `LedgerReplaced` if it is another."""
         kept = self.receipts(opening.party)
         opening.check(kept, where=f"{opening.party}'s ledger", holder=self.party)
         return opening.highest(kept)

@@ -301,9 +301,7 @@ class LedgerState:
         spent = self.lost(account, budget.delta)
         epsilon = spent.epsilon(budget.delta)
         return Total(
-            dataset=account.dataset,
-            unit=account.unit,
-            observer=account.observer,
+            **asdict(account),
             epsilon=epsilon,
             delta=budget.delta,
             budget_epsilon=budget.epsilon,
@@ -411,9 +409,7 @@ def prospects(state: LedgerState, release: Release, dataset: str) -> tuple[Prosp
             after = math.inf if added.unbounded else spent.epsilon(budget.delta, *added.events, part=part)
             seen.append(
                 Prospect(
-                    account.dataset,
-                    account.unit,
-                    account.observer,
+                    **asdict(account),
                     delta=budget.delta,
                     epsilon=rounded_up(alone),
                     budget=budget.epsilon,

@@ -262,14 +262,10 @@ def run_line(run: RunFolder) -> dict[str, Any]:
     from colonnade.report.record import EvaluationRecord
 
     facts, score = run.facts, None
-    with suppress(ValidationError):
-        score = (
-            score_text(EvaluationRecord.model_validate(facts["evaluated"]))
-            if facts.get("evaluated")
-            else None
-        )
-    plan = facts.get("plan")
-    epsilon = facts.get("epsilon")
+    if facts.get("evaluated"):
+        with suppress(ValidationError):
+            score = score_text(EvaluationRecord.model_validate(facts["evaluated"]))
+    plan, epsilon = facts.get("plan"), facts.get("epsilon")
     if isinstance(plan, dict):
         # What promises nothing has none; runs of 0.1 have it beside the rest of the plan.
         epsilon = plan.get("spec", plan).get("epsilon") if facts.get("guarantees", True) else None

@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from colonnade.runtime.wire import AHEAD, Mailbox
@@ -112,16 +112,9 @@ class StepFacts:
 
 
 def step_line(member: str, job: str, facts: StepFacts) -> str:
-    line = {
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-        "member": member,
-        "job": job,
-        "step": facts.step,
-        "sent": facts.sent,
-        "received": facts.received,
-        "seconds": round(facts.seconds, 6),
-    }
-    return json.dumps(line)
+    time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    measured = {**asdict(facts), "seconds": round(facts.seconds, 6)}
+    return json.dumps({"time": time, "member": member, "job": job, **measured})
 
 
 class LoggedChannel:
