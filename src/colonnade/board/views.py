@@ -136,12 +136,8 @@ def request(found: Request) -> Facts:
         "until": moment(found.until),
         "missing": max(0, found.people - len(found.approvals)),
         "costs": [
-            {
-                "who": observer_text(cost.observer),
-                "about": unit_text(cost.unit, owner=found.party),
-                "cost": cost,
-            }
-            for cost in found.costs
+            {"who": observer_text(one.observer), "about": unit_text(one.unit, owner=found.party), "cost": one}
+            for one in found.costs
         ],
         "decisions": [(one.by, one.approved, one.because, moment(one.time)) for one in found.decisions],
     }
@@ -180,10 +176,8 @@ def data(own: OwnFile) -> Facts:
     """A party's schema and what its file has: names and kinds only, and what is wrong between the two."""
     if own.file is None:
         return {"error": own.error, "columns": []}
-    file, facts = (
-        own.file,
-        {"key": own.path.stem, "file": own.file, "error": "", "columns": [], "findings": []},
-    )
+    file = own.file
+    facts: Facts = {"key": own.path.stem, "file": file, "error": "", "columns": [], "findings": []}
     try:
         checked = check_schema(file.schema, file.data, party=file.party)
         drafted = draft(file.data, party=file.party)
