@@ -15,19 +15,9 @@ from ledger_samples import DECISION, DELTA, book, release
 from typed import untyped
 
 from colonnade.errors import BudgetExceeded, InputError, LedgerAltered
-from colonnade.ledger import (
-    CoalitionBound,
-    Cut,
-    Decision,
-    Ledger,
-    LedgerLine,
-    Opening,
-    Part,
-    Receipt,
-    Release,
-)
+from colonnade.ledger import CoalitionBound, Cut, Decision, Ledger, LedgerLine, Part, Receipt, Release
 from colonnade.ledger import bounds as lattice
-from colonnade.ledger.admission import check_announced
+from colonnade.ledger.admission import Opening, check_announced
 from colonnade.ledger.bounds import MOST_EPSILON, Account, Bound, Budget, bound
 from colonnade.ledger.state import Comparison, LedgerState, Spent, left, remaining_epsilon
 from colonnade.privacy.events import Gaussian, Laplace

@@ -12,18 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from colonnade.errors import InputError, LocalProtocolError, RemoteProtocolError
+from colonnade.runtime import identity
 from colonnade.runtime.channel import Channel, Frame, memory_network
-from colonnade.runtime.identity import (
-    HELLO,
-    Identity,
-    NotTrusted,
-    SealedChannel,
-    Trust,
-    _statement,
-    fingerprint,
-    plain_fingerprint,
-    seal,
-)
+from colonnade.runtime.identity import HELLO, Identity, NotTrusted, SealedChannel, Trust, fingerprint, seal
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 ROOT = Root.make()
@@ -226,7 +217,7 @@ def test_a_hello_with_anything_else_in_it_is_refused(fields: dict[str, object], 
 
 def test_a_hello_of_small_order_is_refused_even_if_its_owner_signed_it() -> None:
     public = bytes(32)
-    signature = BANK.sign(_statement("job", "bank", MEMBERS, public, BANK.to_bytes()))
+    signature = BANK.sign(identity._statement("job", "bank", MEMBERS, public, BANK.to_bytes()))
     fields = {"key": public, "certificate": BANK.to_bytes(), "signature": signature}
 
     async def talk() -> None:
@@ -324,4 +315,4 @@ def test_short_keys_are_refused_and_a_pin_is_a_fingerprint() -> None:
     with pytest.raises(NotTrusted, match="1024 bits"):
         TRUST.check_signature(short.certificate, b"x", short.sign(b"x"))
     with pytest.raises(InputError, match="no fingerprint"):
-        plain_fingerprint("bank")
+        identity.plain_fingerprint("bank")

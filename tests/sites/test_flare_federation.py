@@ -30,19 +30,10 @@ from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import Identity
+from colonnade.sites import provision
 from colonnade.sites.kit import MAY, Kit
 from colonnade.sites.presence import Presence
 from colonnade.sites.processes import Administration, kit_processes, process_group, wait_for_server, write_job
-from colonnade.sites.provision import (
-    CertificateRequest,
-    add_administrator,
-    all_kits,
-    approve_party,
-    ask_for_kit,
-    exclude,
-    found_federation,
-    make_kit,
-)
 
 LONGER = split(4000)
 # The same claims over the relay in one process: tests/sites/test_taking_part.py.
@@ -153,8 +144,11 @@ def test_an_administrator_has_no_shell_at_a_party(running: Live) -> None:
 
 def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) -> None:
     ours = tmp_path / "ours"
-    found_federation(ours, "test", host="localhost", port=free_port())
-    kits = {what: add_administrator(ours, f"one_who_may_{what}", role=role) for what, role in MAY.items()}
+    provision.found_federation(ours, "test", host="localhost", port=free_port())
+    kits = {
+        what: provision.add_administrator(ours, f"one_who_may_{what}", role=role)
+        for what, role in MAY.items()
+    }
     with process_group() as begin:
         begin(Kit.load(ours / "server"))
         wait_for_server(kits["view"], timeout=PATIENCE_SECONDS)
@@ -186,19 +180,21 @@ def an_administrator_who_is_excluded_is_refused_at_once(ours: Path, excluded: Ki
     with Administration(another, timeout=PATIENCE_SECONDS) as session:
         assert session.jobs()
     with pytest.raises(KitError, match="under another name"):
-        add_administrator(ours, "one_who_may_submit", role=MAY["submit"])
+        provision.add_administrator(ours, "one_who_may_submit", role=MAY["submit"])
 
 
 def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: Path) -> None:
     ours = tmp_path / "ours"
-    invitation = found_federation(ours, "test", host="localhost", port=free_port())
+    invitation = provision.found_federation(ours, "test", host="localhost", port=free_port())
     kits: dict[str, Kit] = {"server": Kit.load(ours / "server"), "admin": Kit.load(ours / "admin")}
     for party in PARTIES:
         described = {"name": party, "type": "client", "org": party}
-        request = ask_for_kit(tmp_path / party / "request", invitation, described)
+        request = provision.ask_for_kit(tmp_path / party / "request", invitation, described)
         signed = tmp_path / f"{party}.signed.zip"
-        approve_party(ours, request, signed, key=CertificateRequest.load(request).key)
-        kits[party] = make_kit(signed, request.parent, tmp_path / party / "kit", root=invitation.root)
+        provision.approve_party(ours, request, signed, key=provision.CertificateRequest.load(request).key)
+        kits[party] = provision.make_kit(
+            signed, request.parent, tmp_path / party / "kit", root=invitation.root
+        )
         kits[party].tell_site(write_party(tmp_path, party))
 
     def sent_away() -> bool:
@@ -212,9 +208,9 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
         with running.session_again():
             running.start(*PARTIES)
             a_job_runs_once_two_administrators_have_signed_it(
-                running, add_administrator(ours, "eve", role="lead")
+                running, provision.add_administrator(ours, "eve", role="lead")
             )
-            exclude(ours, "shop")
+            provision.exclude(ours, "shop")
             running.until(sent_away)
             running.until(lambda: running.session.parties() == ["bank"])
             for process in kit_processes(kits["shop"]):
@@ -248,7 +244,7 @@ OURS, FOREIGN = Root.make(), Root.make()
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
     """A server that runs alone, under a root that the tests can issue certificates of."""
     folder = tmp_path_factory.mktemp("guarded")
-    _, kits = all_kits(folder / "kits", "test", PARTIES, host="localhost", port=free_port())
+    _, kits = provision.all_kits(folder / "kits", "test", PARTIES, host="localhost", port=free_port())
     startup, server = kits["server"].path / "startup", OURS.issue("localhost", hosts=("localhost",))
     (startup / "server.crt").write_bytes(server.certificate.public_bytes(Encoding.PEM))
     (startup / "server.key").write_bytes(pem_of(server))

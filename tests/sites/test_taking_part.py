@@ -19,18 +19,7 @@ import two_houses
 from certificates import Root
 from kits import make_kit
 from relayed_jobs import breaking, houses, own_weights, part_of, run_job, unseeded
-from two_houses import (
-    MEMBERS,
-    MOMENTS,
-    PARTIES,
-    charges,
-    give_bank_two_labels,
-    in_process,
-    job_text,
-    policy_text,
-    split,
-    write_party,
-)
+from two_houses import MEMBERS, MOMENTS, PARTIES, charges, in_process, job_text, policy_text, split
 
 from colonnade.errors import PlanError
 from colonnade.federation.holdout import LOG, OUTCOME, kept_cut
@@ -142,7 +131,7 @@ def test_members_cut_alike_and_judge_at_no_more_cost(tmp_path: Path, monkeypatch
     monkeypatch.setattr(two_houses, "ROWS", MANY)
     kits = houses(tmp_path, ROOT)
     # Of two labels the model of the first is judged.
-    give_bank_two_labels(tmp_path)
+    two_houses.give_bank_two_labels(tmp_path)
     finished(run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(epsilon=4.0) + "held_out = 0.5\n")))
     found = [facts_of(kits[name]) for name in MEMBERS]
     for facts in found:
@@ -244,7 +233,7 @@ def test_what_a_policy_does_not_accept_is_refused_before_ids_are_compared_or_any
 
 
 def test_a_budget_that_is_too_small_stops_all_before_any_is_charged(kits: Kits, tmp_path: Path) -> None:
-    write_party(tmp_path, "shop", budget=0.5)
+    two_houses.write_party(tmp_path, "shop", budget=0.5)
     passed: list[str] = []
     reasons = failed(run_job(kits, relay=noting(passed)), tmp_path)
     assert not compared(tmp_path, passed)
