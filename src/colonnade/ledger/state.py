@@ -50,6 +50,9 @@ class Comparison:
         return cls(data["dataset"], tuple(data["partners"]), data["run"], time, data.get("through", ""))
 
 
+_SAID = ("job", "request", "what", "by", "approved", "party", "because")
+
+
 @dataclass(frozen=True)
 class Decision:
     """What one person decided about one job: `request` is a digest of all that the person was shown.
@@ -84,25 +87,16 @@ class Decision:
         return canonical(self._said()).encode()
 
     def _said(self) -> dict[str, Any]:
-        return {
-            "party": self.party,
-            "job": self.job,
-            "request": self.request,
-            "what": self.what,
-            "costs": [list(cost) for cost in self.costs],
-            "by": self.by,
-            "approved": self.approved,
-            "because": self.because,
-        }
+        costs = [list(cost) for cost in self.costs]
+        return {**{name: getattr(self, name) for name in _SAID}, "costs": costs}
 
     def to_data(self) -> dict[str, Any]:
         return {**self._said(), "signature": dict(self.signature)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, time: str = "") -> Decision:
-        texts = ("job", "request", "what", "by", "approved", "party", "because")
         return cls(
-            **{name: data[name] for name in texts},
+            **{name: data[name] for name in _SAID},
             costs=tuple((str(who), str(unit), float(epsilon)) for who, unit, epsilon in data["costs"]),
             signature=tuple(sorted((str(key), str(value)) for key, value in data["signature"].items())),
             time=time,

@@ -163,18 +163,18 @@ def _signed(kit: Kit, proposal: Proposal, scheme: str) -> Signature:
 
 
 def note_submission(
-    given: str, *, kit: Kit, ledger: Ledger, job: str, what: str, text: str, party: str, resumed: bool
+    given: str, job: Job | ScoreJob, *, kit: Kit, ledger: Ledger, run: str, party: str, resumed: bool
 ) -> None:
-    """Check what two administrators signed for the run `job` and note it in the ledger, or raise `NotApproved`."""
+    """Check what two administrators signed for a run and note it in the ledger, or raise `NotApproved`."""
     try:
         proposal = Proposal.parse(given, name="what administrators signed")
     except InputError as error:
         raise NotApproved(f"{party}: {error}") from None
     earlier = [decision for decision in ledger.decisions() if decision.request == proposal.digest]
-    if resumed and earlier and earlier[0].job == job:
+    if resumed and earlier and earlier[0].job == run:
         return
     try:
-        if proposal.job != text:
+        if proposal.job != job.text:
             raise NotTrusted("they signed another job than this one")
         for scheme in _PURPOSES:
             proposal.check_signed(scheme, kit.trust())
@@ -182,14 +182,15 @@ def note_submission(
         if proposal.over():
             raise NotTrusted(f"it was to begin by {proposal.until[:16].replace('T', ' ')} UTC")
         signed = {proposal.proposer: proposal.proposal, proposal.confirmer: proposal.confirmation}
+        what = f"{job.name!r} by {job.method} of {', '.join(job.parties)}"
         decisions = [
-            Decision(job, proposal.digest, what, (), by, approved=True, party=party, signature=signature)
+            Decision(run, proposal.digest, what, (), by, approved=True, party=party, signature=signature)
             for by, signature in signed.items()
         ]
         # The first note of a proposal wins, whichever process of this party writes it.
         written = not earlier and all(map(ledger.note_decision, decisions))
         first = next(one for one in ledger.decisions() if one.request == proposal.digest)
-        if not written or first.job != job:
+        if not written or first.job != run:
             raise NotTrusted(f"it was for the run {first.job}, and is for one run")
     except NotTrusted as error:
         raise NotApproved(
