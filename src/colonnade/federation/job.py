@@ -44,6 +44,14 @@ class _JobForm(Form):
     held_out: float | None = None
 
 
+_ROLES: dict[str, Any] = {
+    "server": "server",
+    "computing_parties": None,
+    "threshold": None,
+    "disclosed_noise": None,
+}
+
+
 class Job(_JobForm):
     """What the parties agreed to do: its file, checked, with the method and its options.
 
@@ -106,12 +114,7 @@ class Job(_JobForm):
         except PlanError as error:
             field = "parties"
             # The field without which the group would be one.
-            for name, default in (
-                ("server", "server"),
-                ("computing_parties", None),
-                ("threshold", None),
-                ("disclosed_noise", None),
-            ):
+            for name, default in _ROLES.items():
                 with suppress(PlanError):
                     job.model_copy(update={name: default}).group()
                     field = name
@@ -125,14 +128,7 @@ class Job(_JobForm):
         return TrainingSpec(**{name: getattr(self, name) for name in names})
 
     def group(self) -> Group:
-        return Group.of(
-            self.parties,
-            active=self.active,
-            server=self.server,
-            threshold=self.threshold,
-            computing_parties=self.computing_parties,
-            disclosed_noise=self.disclosed_noise,
-        )
+        return Group.of(self.parties, active=self.active, **{name: getattr(self, name) for name in _ROLES})
 
 
 def _with_method(job: Job, form: _JobForm, document: Document) -> Job:

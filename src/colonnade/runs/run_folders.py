@@ -54,12 +54,9 @@ class RunFolder:
 
     @property
     def state(self) -> str:
-        if self.facts.get("state") in (UNFINISHED, GOES_ON):
-            return str(self.facts["state"])
-        if self.failed:
-            return "failed"
-        if self.recorded:
-            return str(self.facts["state"])
+        state = self.facts.get("state")
+        if self.recorded or state in (UNFINISHED, GOES_ON, "failed"):
+            return str(state)
         return "done" if self.facts.get("learnt") else "no model"
 
     @property

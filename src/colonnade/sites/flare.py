@@ -265,15 +265,10 @@ class FlareChannel:
         return str(sent.get(self._addresses[to]) or ReturnCode.OK)
 
     async def _ask(
-        self,
-        peer: str,
-        topic: str,
-        timeout: float,
-        headers: Mapping[str, Any] | None = None,
-        payload: Any = None,
+        self, peer: str, topic: str, timeout: float, headers: dict[str, Any] | None = None, piece: Any = None
     ) -> str:
         def ask() -> str:
-            message = new_cell_message(dict(headers or {}), payload)
+            message = new_cell_message(headers or {}, piece)
             try:
                 reply = self._cell.send_request(
                     _CHANNEL, topic, self._addresses[peer], message, timeout, optional=True

@@ -83,7 +83,7 @@ def write_job(
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-class Administration:
+class Administration(contextlib.AbstractContextManager["Administration"]):
     """A session with a federation's server, with the rights of an administrator's kit. Close it, or use `with`."""
 
     def __init__(self, kit: Kit, *, timeout: float = 30.0) -> None:
@@ -95,9 +95,6 @@ class Administration:
         with _quietly(f"the federation's server refused {kit.path.name}"):
             self._session = new_secure_session(kit.identity().name, str(kit.path), timeout=timeout)
             self._session.set_timeout(_ANSWER_SECONDS)
-
-    def __enter__(self) -> Administration:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
