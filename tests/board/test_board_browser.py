@@ -49,13 +49,9 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
             shown.click('form[action="/requests/j1"] button')
             until(lambda: "Ada approved" in shown.run("document.body ? document.body.innerText : ''"))
             job.join()
-            for name, path in (
-                ("run", "runs/j1"),
-                ("report", "runs/j1/report"),
-                ("ledger",) * 2,
-                ("log",) * 2,
-            ):
-                shown.show(f"{address}/{path}", width=1280)
+            pages = {"run": "/runs/j1", "report": "/runs/j1/report", "ledger": "/ledger", "log": "/log"}
+            for name, path in pages.items():
+                shown.show(address + path, width=1280)
                 seen[name] = shown.run("document.body.innerText")
             shown.show(f"{address}/", width=1280)
             keep_picture(shown, "board-overview")
