@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from boards import ADA, Visit, ask, bank, cookie_of, growing, live, recorded, visit, write_runs
@@ -25,27 +25,17 @@ from colonnade.ledger import Ledger
 APPROVE = {"decision": "approve", "digest": "5" * 64}
 # Within a transaction others may read; with the file to itself nobody may.
 WRITES, TO_ITSELF = "BEGIN IMMEDIATE", "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE"
-HOLD = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-for statement in sys.argv[2].split(";"):
-    connection.execute(statement)
-connection.execute("SELECT count(*) FROM entries").fetchone()
-print("held", flush=True)
-sys.stdin.read()
-"""
 HELD = "another process holds this ledger"
 
 
 @contextmanager
 def held(ledger: Path, how: str) -> Iterator[None]:
-    words = [sys.executable, "-c", HOLD, str(ledger), how]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert there(process.stdout).readline() == "held\n"
-            yield
-        finally:
-            process.communicate("")
+    """Hold a ledger as another process would: SQLite locks connections of one process against each other too."""
+    with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
+        for statement in how.split(";"):
+            connection.execute(statement)
+        connection.execute("SELECT count(*) FROM entries").fetchone()
+        yield
 
 
 def hasty(folder: Path) -> Visit:
@@ -58,7 +48,7 @@ def decisions(folder: Path) -> list[str]:
     return [one.by for one in Ledger.open(folder / "bank.ledger").decisions()]
 
 
-def test_a_ledger_that_another_process_holds_is_named_and_nothing_is_decided_or_charged(
+def test_a_ledger_that_another_process_holds_is_named_and_nothing_is_decided(
     tmp_path: Path,
 ) -> None:
     kit = bank(tmp_path)
@@ -87,7 +77,7 @@ def test_a_ledger_that_another_process_holds_is_named_and_nothing_is_decided_or_
     assert ada.send("/requests/j1", **APPROVE).status == 303 and decisions(tmp_path) == ["Ada"]
 
 
-def test_while_a_run_writes_to_a_ledger_it_is_read_and_a_decision_that_cannot_wait_is_refused(
+def test_while_a_run_writes_a_ledger_is_read_and_a_hasty_decision_is_refused(
     tmp_path: Path,
 ) -> None:
     kit = bank(tmp_path)
@@ -165,30 +155,26 @@ def test_two_boards_on_one_kit_show_the_same_and_a_decision_counts_once(tmp_path
     assert all("Ada approved" in board.get("/ledger").text for board in boards)
 
 
-def test_two_processes_on_one_kit_say_so_answer_and_end_politely(tmp_path: Path) -> None:
+def test_a_second_process_on_a_kit_says_so_and_ends_politely_under_a_page(
+    tmp_path: Path,
+) -> None:
     kit = bank(tmp_path)
     code = "import sys; from colonnade.cli.app import run; sys.exit(run(sys.argv[1:]))"
     words = [sys.executable, "-c", code, "board", str(kit.path), "--port", "0", "--person", "Ada", "--json"]
-    with ExitStack() as pages, board_process(words) as first, board_process(words) as second:
-        announced = [json.loads(there(process.stdout).readline()) for process in (first, second)]
-        assert sorted(one["alone"] for one in announced) == [False, True]
-        for one in announced:
-            cookie = cookie_of(one["address"], one["links"][0]["link"].partition("=")[2])
-            following = http.client.HTTPConnection(one["address"].removeprefix("http://"), timeout=20)
-            pages.callback(following.close)
-            following.request("GET", "/events", headers={"Cookie": cookie})
-            assert following.getresponse().read(6) == b"data: "
-        # Each is ended while a page follows it.
-        for process, how in ((first, signal.SIGINT), (second, signal.SIGTERM)):
-            process.send_signal(how)
-            assert (*process.communicate(timeout=30), process.returncode) == ("", "", 0)
-
-
-@contextmanager
-def board_process(words: list[str]) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with (
+        alone(kit.path),
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+    ):
         try:
-            yield process
+            announced = json.loads(there(process.stdout).readline())
+            assert announced["alone"] is False
+            cookie = cookie_of(announced["address"], announced["links"][0]["link"].partition("=")[2])
+            following = http.client.HTTPConnection(announced["address"].removeprefix("http://"), timeout=20)
+            with closing(following):
+                following.request("GET", "/events", headers={"Cookie": cookie})
+                assert following.getresponse().read(6) == b"data: "
+                process.send_signal(signal.SIGTERM)
+                assert (*process.communicate(timeout=30), process.returncode) == ("", "", 0)
         finally:
             process.kill()
 

@@ -14,17 +14,7 @@ from colonnade.cli.app import run
 from colonnade.errors import ColonnadeError
 from colonnade.ledger import Ledger
 
-PAGES = (
-    "/",
-    "/requests",
-    "/requests/j1",
-    "/runs",
-    "/ledger",
-    "/data",
-    "/log",
-    "/events",
-    "/ledger/bank/export",
-)
+PAGES = ("/", "/requests", "/runs", "/ledger", "/data", "/log", "/ledger/bank/export")
 SECRET = "5f" * 32
 
 
@@ -45,7 +35,7 @@ def test_a_link_works_once_and_leaves_no_secret_in_an_address_a_log_or_a_page(tm
     assert entered.headers["location"] == "/"
     flags = entered.headers["set-cookie"].lower()
     assert "httponly" in flags and "samesite=strict" in flags and "domain" not in flags
-    seen = "".join(first.get(page).text for page in PAGES if page != "/events")
+    seen = "".join(first.get(page).text for page in PAGES)
     log = (kit.path / "board.jsonl").read_text()
     assert (kit.path / "board.jsonl").stat().st_mode & 0o077 == 0
     for secret in (token, cookie, other.tokens[ADA]):
@@ -77,48 +67,31 @@ def test_too_many_wrong_links_are_answered_with_429(tmp_path: Path) -> None:
     assert len(recorded(nobody.board.workspace.folder)) == MOST_WRONG, "nobody fills a disk by guessing"
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        f"evil.example:{PORT}",
-        "127.0.0.1",
-        f"127.0.0.1:{PORT + 1}",
-        f"127.0.0.1.evil.example:{PORT}",
-        "",
-    ],
-)
-def test_a_name_of_somebody_else_that_leads_here_is_refused(tmp_path: Path, host: str) -> None:
-    """What a page does that makes its own name point to this machine."""
+HOSTS = ("evil.example", f"evil.example:{PORT}", "127.0.0.1", f"127.0.0.1:{PORT + 1}", "")
+
+
+def test_names_of_others_and_proxies_are_refused_and_whoever_signs_out_is_out(tmp_path: Path) -> None:
     ada = visit(bank(tmp_path).path)
     assert ada.get("/", [("host", f"localhost:{PORT}")]).status == 200
-    assert ada.get("/", [("host", host)]).status == 403
-
-
-def test_whoever_signs_out_is_out(tmp_path: Path) -> None:
-    ada = visit(bank(tmp_path).path)
+    # What a page does that makes its own name point to this machine.
+    for host in (*HOSTS, f"127.0.0.1.evil.example:{PORT}"):
+        assert ada.get("/", [("host", host)]).status == 403, host
+    for header in ("x-forwarded-for", "forwarded", "x-forwarded-host", "via"):
+        answer = ada.get("/", [(header, "10.0.0.1")])
+        assert answer.status == 403 and "--proxy" in answer.text
     cookie = ada.client.cookies[f"colonnade-board-{PORT}"]
     assert ada.send("/leave").status == 303
-    answer = ada.get("/", [("cookie", f"colonnade-board-{PORT}={cookie}")])
-    assert answer.status == 401
+    assert ada.get("/", [("cookie", f"colonnade-board-{PORT}={cookie}")]).status == 401
 
 
 def test_answers_forbid_what_the_board_does_not_need(tmp_path: Path) -> None:
-    kit = bank(tmp_path)
-    ada = visit(kit.path)
+    ada = visit(bank(tmp_path).path)
     for page in (*PAGES[:2], "/nowhere", "/static/board.js", "/enter?token=x"):
         headers = ada.get(page).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "script-src 'self'" in policy
         assert headers["x-content-type-options"] == "nosniff" and "frame-ancestors 'none'" in policy
     assert ada.get("/").headers["cache-control"] == "no-store"
-
-
-def test_behind_a_proxy_it_refuses_unless_it_was_told_of_it(tmp_path: Path) -> None:
-    ada = visit(bank(tmp_path).path)
-    for header in ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "Via"):
-        answer = ada.get("/", [(header.lower(), "10.0.0.1")])
-        assert answer.status == 403 and "--proxy" in answer.text
 
 
 def write_proxy(folder: Path, more: str = "", *, secret: str = SECRET) -> Path:
@@ -142,12 +115,7 @@ def test_a_proxy_that_was_named_signs_people_in_and_nobody_else_can(tmp_path: Pa
     good = {"x-user": "ada@bank.example", "x-secret": SECRET, "x-forwarded-for": "10.0.0.1"}
     page = client.get("/requests/j1", good.items())
     assert page.status == 200 and "ada@bank.example" in page.text and SECRET not in page.text
-    for wrong in (
-        {"x-secret": "0" * 64},
-        {"x-user": "mallory@bank.example"},
-        {"x-secret": ""},
-        {"x-user": ""},
-    ):
+    for wrong in ({"x-secret": "0" * 64}, {"x-user": "eve@evil.example"}, {"x-secret": ""}, {"x-user": ""}):
         assert client.get("/", {**good, **wrong}.items()).status == 401
     assert client.get("/", [("x-user", "eve@bank.example"), *good.items()]).status == 401
     assert client.get("/", [*good.items(), ("host", f"127.0.0.1:{PORT}")]).status == 403
@@ -160,25 +128,19 @@ def test_a_proxy_that_was_named_signs_people_in_and_nobody_else_can(tmp_path: Pa
     assert decided(tmp_path) == ["ada@bank.example"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
+def test_a_proxy_that_is_described_wrongly_or_has_a_weak_secret_is_refused(
+    tmp_path: Path,
+) -> None:
+    for old, new, found in (
         ("https://board", "http://board", "with https"),
         ('"X-User"', '"X User"', "the name of a header"),
         ('"eve@bank.example"', '"ada@bank.example"', "among officers and auditors"),
         ('secret_file = "secret"', 'secret_file = "nowhere"', "openssl rand"),
-    ],
-)
-def test_a_proxy_that_is_described_wrongly_is_refused_where_it_stands(
-    tmp_path: Path, old: str, new: str, found: str
-) -> None:
-    path = write_proxy(tmp_path)
-    path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(ColonnadeError, match=found):
-        Proxy.load(path)
-
-
-def test_a_secret_that_is_short_or_readable_by_others_is_refused(tmp_path: Path) -> None:
+    ):
+        path = write_proxy(tmp_path)
+        path.write_text(path.read_text().replace(old, new))
+        with pytest.raises(ColonnadeError, match=found):
+            Proxy.load(path)
     with pytest.raises(ColonnadeError, match="too short"):
         Proxy.load(write_proxy(tmp_path, secret="abc"))
     path = write_proxy(tmp_path)
@@ -187,9 +149,7 @@ def test_a_secret_that_is_short_or_readable_by_others_is_refused(tmp_path: Path)
         Proxy.load(path)
 
 
-def test_the_verb_refuses_what_would_open_it_to_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verb_refuses_what_would_open_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as used:
         for words, found in (
             (("--listen", "0.0.0.0"), "no TLS of its own"),

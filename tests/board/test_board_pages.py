@@ -31,6 +31,12 @@ from colonnade.runtime.channel import StepFacts, step_line
 from colonnade.sites.approval import list_requests
 
 
+def charge(ledger: Ledger, dataset: str) -> None:
+    event = Gaussian(sensitivity=1.0, sigma=4.0)
+    lines = (LedgerLine("server", "record", event), LedgerLine("reader", "record", event))
+    ledger.charge(Release("r", "8c11", "plan", "a count", "server", lines, False), dataset)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Two parties' files, a ledger, and a run that ended."""
@@ -38,9 +44,7 @@ def folder(tmp_path: Path) -> Path:
     for party in ("bank", "insurer"):
         ledger = Ledger.create(tmp_path / f"{party}.ledger", party)
         ledger.set_budget("customers", "*", "*", epsilon=4.0, delta=1e-5)
-        event = Gaussian(sensitivity=1.0, sigma=4.0)
-        lines = (LedgerLine("server", "record", event), LedgerLine("reader", "record", event))
-        ledger.charge(Release("r", "8c11", "plan", "a count", "server", lines, False), "customers")
+        charge(ledger, "customers")
     write_runs(tmp_path / "runs", {**private_run()[0], "time": "2026-05-06T07:08:09+00:00"}, ["first"])
     return tmp_path
 
@@ -69,16 +73,7 @@ def test_a_run_has_its_verdict_its_report_and_its_files(folder: Path) -> None:
 def test_looking_charges_nothing_and_writes_nothing_but_the_log(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     ada = visit(folder)
-    for path in (
-        "/",
-        "/runs",
-        "/runs/first",
-        "/ledger",
-        "/ledger/insurer",
-        "/data",
-        "/log",
-        "/ledger/bank/table",
-    ):
+    for path in ("/", "/runs", "/runs/first", "/ledger/insurer", "/data", "/log", "/ledger/bank/table"):
         assert ada.get(path).status == 200, path
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert {path.name for path in after.keys() - before.keys()} == {"board.jsonl"}
@@ -136,8 +131,7 @@ def test_data_shows_the_schema_beside_what_the_file_has(folder: Path) -> None:
     ada = visit(folder)
     page = ada.get("/data").text
     assert "numeric, low 18.0, high 50.0" in page and "the id" in page and "the label: classes" in page
-    party = "bank"
-    rows = ada.send(f"/data/{party}")
+    rows = ada.send("/data/bank")
     assert rows.status == 200 and '<th scope="row">age</th>' in rows.text
     assert ("Ada", "checked rows", "done") in recorded(folder)
     (folder / "bank.csv").write_text("customer,job,risk\nC1,clerk,low\n")
@@ -161,9 +155,10 @@ def test_a_decision_on_the_page_is_the_one_of_the_command_line(tmp_path: Path) -
     assert ben.send("/requests/j1", decision="approve", digest="5" * 64).status == 303
     (request,) = list_requests(kit)
     assert request.approvals == ("Ada", "Ben")
-    assert [(by, found) for by, act, found in recorded(kit.path) if act == "approve" and found == "done"] == [
-        ("Ada", "done"), ("Ben", "done"),
-    ]  # fmt: skip
+    assert [by for by, act, found in recorded(kit.path) if (act, found) == ("approve", "done")] == [
+        "Ada",
+        "Ben",
+    ]
     assert "Ada approved job j1" in ada.get("/ledger").text
 
 
@@ -181,29 +176,21 @@ def test_where_approvers_have_keys_their_own_key_signs_and_is_not_kept(tmp_path:
     assert key.secret.hex().encode() not in kept
 
 
-def test_ten_thousand_runs_are_listed_and_looked_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = {
-        "name": "risk",
-        "task": "classification",
-        "rows": 3,
-        "learnt": {"a": 1},
-        "plan": {"epsilon": 1.0},
-    }
-    write_runs(tmp_path / "runs", facts, [f"run-{number:05}" for number in range(10_000)])
+def test_thousands_of_runs_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {"name": "risk", "task": "pca", "rows": 3, "learnt": {"a": 1}, "plan": {"epsilon": 1.0}}
+    write_runs(tmp_path / "runs", facts, [f"run-{number:05}" for number in range(2000)])
     os.utime(tmp_path / "runs", (1.0, 1.0))
     ada = visit(tmp_path)
-    assert "10 000" in ada.get("/").text
-    page = ada.get("/runs?page=200").text
-    assert "page 200 of 200" in page and page.count("/runs/run-") == 50
+    assert "2 000" in ada.get("/").text
+    page = ada.get("/runs?page=40").text
+    assert "page 40 of 40" in page and page.count("/runs/run-") == 50
     assert ada.get("/runs?name=run-00042").text.count('href="/runs/run-') == 1
 
     def never(*_: object) -> None:
         raise AssertionError("what has not changed is not listed again")
 
     monkeypatch.setattr("colonnade.runs.run_index.scandir", never)
-    assert "10 000" in ada.get("/").text
+    assert "2 000" in ada.get("/").text
 
 
 def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
@@ -219,12 +206,8 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     now = time.time()
     standing = {"waits": [], "run": "8c11", "step": "steps", "done": 25, "total": 100, "time": now}
     (job / STANDING).write_text(json.dumps({**standing, "began": now - 100}))
-    event = Gaussian(sensitivity=1.0, sigma=4.0)
-    release = Release(
-        "r", "8c11", "plan", "a count", "server", (LedgerLine("server", "record", event),), False
-    )
     assert "nothing yet" in ada.get("/runs/j5").text
-    Ledger.open(tmp_path / "bank.ledger").charge(release, "d")
+    charge(Ledger.open(tmp_path / "bank.ledger"), "d")
     page = ada.get("/runs/j5").text
     assert "of steps, 25 of 100" in page and "about 5 min" in page
     assert "1 charge to bank" in page and "a count of &#39;d&#39; to server, run 8c11" in page
@@ -235,15 +218,8 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     os.utime(job / LOG)
     (job / STANDING).write_text('{"waits": ["shop"]}')
     assert "waits for approval" in ada.get("/runs").text and "shop" in ada.get("/runs/j5").text
-    outcome = {
-        "member": "bank",
-        "job": "risk",
-        "id": "j5",
-        "state": "failed",
-        "step": "columns 0",
-        "kind": "PeerTimeout",
-        "reason": "it <b>",
-    }
+    outcome = {"member": "bank", "job": "risk", "id": "j5", "state": "failed", "step": "columns 0"}
+    outcome |= {"kind": "PeerTimeout", "reason": "it <b>"}
     (job / "outcome.json").write_text(json.dumps(outcome))
     page = ada.get("/runs/j5").text
     assert "it &lt;b&gt;" in page and "colonnade job submit" in page and "no record to go on from" in page

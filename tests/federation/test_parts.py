@@ -8,11 +8,12 @@ import pytest
 from training_specs import requested as spec_of
 
 from colonnade import Federation, Ledger, Schema, Table
-from colonnade.errors import ModelDamaged, OutOfRange, PlanError
+from colonnade.errors import GroupMismatch, ModelDamaged, OutOfRange, PlanError, RemoteProtocolError
 from colonnade.federation.holdout import kept_cut
 from colonnade.federation.job import Job
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
+from colonnade.protocols.agreement import PartSpec
 
 PEOPLE = 600
 
@@ -59,24 +60,18 @@ def test_both_parties_cut_alike_and_the_parts_are_all_of_the_people() -> None:
     assert abs(len(held_out["bank"]) - 120) < 50
 
 
-def test_a_second_release_about_the_other_part_adds_nothing_to_any_total() -> None:
-    parties = federation()
+@pytest.mark.parametrize("held_out", [0.2, None])
+def test_a_second_release_about_the_other_part_adds_nothing_and_without_parts_it_would(
+    held_out: float | None,
+) -> None:
+    parties = federation(held_out=held_out)
     parties.run(moments_session, REQUEST)
     before = {name: parties.ledgers[name].totals() for name in parties.tables}
-    parties.run(moments_session, REQUEST, part="held-out")
+    parties.run(moments_session, REQUEST, part="training" if held_out is None else "held-out")
     for name, totals in before.items():
-        after = parties.ledgers[name].totals()
-        assert [total.epsilon for total in after] == [total.epsilon for total in totals]
-        assert all(total.entries == 2 for total in after)
-
-
-def test_without_parts_it_would_add() -> None:
-    """A control: the same two runs over everybody."""
-    parties = federation(held_out=None)
-    parties.run(moments_session, REQUEST)
-    before = [total.epsilon for total in parties.ledgers["bank"].totals()]
-    parties.run(moments_session, REQUEST)
-    assert all(now.epsilon > then for now, then in zip(parties.ledgers["bank"].totals(), before, strict=True))
+        for after, total in zip(parties.ledgers[name].totals(), totals, strict=True):
+            assert after.entries == 2
+            assert (after.epsilon > total.epsilon) if held_out is None else after.epsilon == total.epsilon
 
 
 def test_a_cut_is_kept_beside_the_ledger_and_used_again(tmp_path: Path) -> None:
@@ -130,9 +125,6 @@ def test_a_share_of_nobody_or_everybody_is_refused(share: float) -> None:
 
 
 def test_parties_that_hold_out_different_shares_name_the_difference() -> None:
-    from colonnade.errors import GroupMismatch, RemoteProtocolError
-    from colonnade.protocols.agreement import PartSpec
-
     parties = federation()
     requested = parties.parts("training") | {"server": PartSpec(0.3, "training")}
     with pytest.raises((RemoteProtocolError, GroupMismatch, PlanError), match="held_out"):

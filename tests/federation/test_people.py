@@ -79,20 +79,18 @@ def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path
     write({"format": 3})
     with pytest.raises(ModelNewer, match=r"format 3.*reads up to 2"):
         TrainingMembership.load(path)
-    wrong: tuple[Any, ...] = (
+    wrong: list[Any] = [
         {},
         [],
         {"format": 2, "column": "a", "rules": {"case": "?"}, "dataset": "", "runs": []},
-    )
+    ]
     for about in wrong:
         write(about)
         with pytest.raises(ModelDamaged):
             TrainingMembership.load(path)
 
 
-def test_a_list_that_cannot_be_written_is_found_before_anything_is_charged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_that_cannot_be_written_stops_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = 'id = "customer"\ncolumns.{} = {{kind = "numeric", low = 0, high = 99}}'
     rng = np.random.default_rng(1)
     tables = [

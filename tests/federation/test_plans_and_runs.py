@@ -107,6 +107,9 @@ def test_what_a_plan_accepts_its_run_accepts(method: str, task: str, options: di
     except ColonnadeError:
         return  # no job says so
     for label, declared in LABELS.items():
+        # Without a loss of its own a method tells numbers from counts and classes, and not their bounds.
+        if "loss" not in options and label in ("numbers from 0", "numbers above 0", "counts from 1"):
+            continue
         made = tables(job.parties, declared)
         if accepted(job, made):
             assert result_for(job, Federation(made, budget=(900.0, 1e-5), noise_seed=1)), label
@@ -121,9 +124,7 @@ def test_what_a_plan_accepts_its_run_accepts(method: str, task: str, options: di
         ("regression", "numbers below 0", {"loss": "poisson"}),
     ],
 )
-def test_one_shot_is_refused_by_its_plan_where_the_label_does_not_fit_its_loss(
-    task: str, label: str, options: dict[str, Any]
-) -> None:
+def test_one_shot_refuses_labels_of_another_loss(task: str, label: str, options: dict[str, Any]) -> None:
     made = tables(OWNERS[:2], LABELS[label])
     with pytest.raises(LabelMismatch):
         plan_job(
@@ -138,7 +139,7 @@ def read_again(plan: Plan) -> None:
         assert parse_observer(observer.name) == observer
 
 
-@pytest.mark.parametrize("owners", [2, 3, 5])
+@pytest.mark.parametrize("owners", [2, 5])
 @pytest.mark.parametrize("method", PROTOCOLS)
 def test_every_observer_that_a_plan_states_comes_back_from_its_name(method: str, owners: int) -> None:
     for task in PROTOCOLS[method].tasks:
@@ -148,7 +149,7 @@ def test_every_observer_that_a_plan_states_comes_back_from_its_name(method: str,
         read_again(plan_job(job, {table.party: table.public() for table in made}, rows=1000))
 
 
-@pytest.mark.parametrize("owners", [2, 3, 4, 5])
+@pytest.mark.parametrize("owners", [2, 3, 5])
 def test_every_observer_of_scores_and_judgements_comes_back_from_its_name(owners: int) -> None:
     made = tables(OWNERS[:owners], LABELS["two classes"])
     group, schemas = Group.of(OWNERS[:owners], active="bank"), tuple(table.public() for table in made)

@@ -7,18 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import two_houses
 from certificates import Root
 from relayed_jobs import houses, run_job
-from two_houses import (
-    MEMBERS,
-    PARTIES,
-    ROWS,
-    SEED,
-    give_bank_two_labels,
-    job_text,
-    policy_text,
-    write_party,
-)
+from two_houses import MEMBERS, PARTIES, ROWS, SEED, job_text, policy_text, write_party
 
 from colonnade.federation.federation import Hooks
 from colonnade.federation.job import Job
@@ -60,7 +52,7 @@ def one_process(folder: Path, text: str, *, several: bool) -> Path:
     for party in PARTIES:
         write_party(folder, party)
     if several:
-        give_bank_two_labels(folder)
+        two_houses.give_bank_two_labels(folder)
     (folder / "job.toml").write_text(text)
     job = Job.load(folder / "job.toml")
     federation = federation_of(job, party_files(job)).with_hooks(Hooks(logged=True))
@@ -115,7 +107,7 @@ def test_a_site_keeps_what_one_process_keeps(method: str, options: str, tmp_path
     kits, text = houses(tmp_path, ROOT), text_of(method, options)
     several = two_labels(method, options)
     if several:
-        give_bank_two_labels(tmp_path)
+        two_houses.give_bank_two_labels(tmp_path)
     for party in PARTIES:
         chosen = "".join(f'{item.split(" =")[0]} = "any"\n' for item in options.split(", ") if item)
         allowed = f"[options.{method}]\n{chosen}" if chosen else ""

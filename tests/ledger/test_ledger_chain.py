@@ -13,15 +13,15 @@ from colonnade.ledger.entry_store import GENESIS, Entry, Row, canonical, follow,
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
+    max_leaves=3,
 )
-bodies = st.dictionaries(st.text(max_size=5), json_values, max_size=3)
+bodies = st.dictionaries(st.text(max_size=5), json_values, max_size=2)
 
 
 @st.composite
 def chains(draw: st.DrawFn, least: int = 1) -> list[Entry]:
     head, entries = GENESIS, []
-    for seq, body in enumerate(draw(st.lists(bodies, min_size=least, max_size=6)), start=1):
+    for seq, body in enumerate(draw(st.lists(bodies, min_size=least, max_size=4)), start=1):
         entry = write(
             seq, head, kind=draw(st.sampled_from(("charge", "budget"))), time="2030-01-01", body=body
         )
@@ -38,11 +38,6 @@ def read(rows: list[Row]) -> list[Entry]:
     return list(follow(rows, seq=0, head=GENESIS, where="a test"))
 
 
-@given(chains())
-def test_what_was_written_is_what_is_read(entries: list[Entry]) -> None:
-    assert read(rows_of(entries)) == entries
-
-
 @given(chains(), st.data())
 def test_reading_may_stop_and_go_on_anywhere(entries: list[Entry], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(entries)))
@@ -52,9 +47,7 @@ def test_reading_may_stop_and_go_on_anywhere(entries: list[Entry], data: st.Data
 
 
 @given(chains(), st.data())
-def test_one_changed_byte_in_a_text_or_a_hash_is_noticed_at_that_entry(
-    entries: list[Entry], data: st.DataObject
-) -> None:
+def test_one_changed_byte_is_noticed_at_its_entry(entries: list[Entry], data: st.DataObject) -> None:
     rows = rows_of(entries)
     place = data.draw(st.integers(0, len(rows) - 1))
     seq, parts = rows[place].seq, {"text": rows[place].text, "hash": rows[place].hash}
@@ -70,9 +63,7 @@ def test_one_changed_byte_in_a_text_or_a_hash_is_noticed_at_that_entry(
 
 
 @given(chains(least=2), st.data())
-def test_an_entry_missing_before_the_last_is_noticed_even_if_the_rest_is_renumbered(
-    entries: list[Entry], data: st.DataObject
-) -> None:
+def test_a_missing_entry_is_noticed_even_if_renumbered(entries: list[Entry], data: st.DataObject) -> None:
     gone = data.draw(st.integers(0, len(entries) - 2))
     kept = rows_of(entries[:gone] + entries[gone + 1 :])
     with pytest.raises(LedgerAltered, match=rf"entry {gone + 1} is missing"):

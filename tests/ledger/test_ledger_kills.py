@@ -189,17 +189,16 @@ def check(ledger: Ledger, admitted: int) -> None:
     assert ledger.verify([ledger.receipt()]).entries == FIT + 2
 
 
-def test_of_processes_that_race_for_a_budget_exactly_as_many_succeed_as_fit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opened", ["before the fork", "after it"])
+def test_of_racing_processes_exactly_as_many_succeed_as_fit(tmp_path: Path, opened: str) -> None:
     path = tmp_path / "bank.ledger"
     ledger = Ledger.create(path, "bank")
     ledger.set_budget("adult", "record", "server", budget_for(FIT), DELTA)
-    check(ledger, sum(in_processes(lambda worker: attempt(Ledger.open(path), worker))))
 
+    def work(worker: int) -> int:
+        return attempt(ledger if opened == "before the fork" else Ledger.open(path), worker)
 
-def test_a_ledger_that_was_opened_before_a_fork_is_safe_after_it(tmp_path: Path) -> None:
-    ledger = Ledger.create(tmp_path / "bank.ledger", "bank")
-    ledger.set_budget("adult", "record", "server", budget_for(FIT), DELTA)
-    check(ledger, sum(in_processes(lambda worker: attempt(ledger, worker))))
+    check(ledger, sum(in_processes(work)))
 
 
 @pytest.mark.parametrize("where", ["file", "memory", "file, each thread its own"])

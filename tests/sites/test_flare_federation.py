@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,22 +18,8 @@ import numpy as np
 import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from live_federation import PATIENCE_SECONDS, Live, complaints, federation_of, free_port, live
-from ten_houses import TEN, ten_text, write_one_of_ten
-from two_houses import (
-    MEMBERS,
-    MOMENTS,
-    PARTIES,
-    ROWS,
-    in_process,
-    job_text,
-    margin,
-    policy_text,
-    score_text,
-    split,
-    write_party,
-    write_people,
-)
+from live_federation import PATIENCE_SECONDS, Live, complaints, free_port, live
+from two_houses import MEMBERS, PARTIES, in_process, job_text, margin, policy_text, split, write_party
 from typed import untyped
 
 from colonnade.cli.app import run
@@ -44,24 +30,17 @@ from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import Identity
+from colonnade.sites import provision
 from colonnade.sites.kit import MAY, Kit
 from colonnade.sites.presence import Presence
 from colonnade.sites.processes import Administration, kit_processes, process_group, wait_for_server, write_job
-from colonnade.sites.provision import (
-    CertificateRequest,
-    add_administrator,
-    all_kits,
-    approve_party,
-    ask_for_kit,
-    exclude,
-    found_federation,
-    make_kit,
-)
 
-LONG, LONGER = split(400), split(4000)
+LONGER = split(4000)
+# The same claims over the relay in one process: tests/sites/test_taking_part.py.
+# What begins with `a_` or `an_` is no test of its own, because starting a federation takes longer than all of it.
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow  # the same claim over the relay in one process: tests/sites/test_taking_part.py
 def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path: Path) -> None:
     # Strangers that connect and say nothing, or nonsense, keep nobody away.
     with live(tmp_path, idle=200) as running:
@@ -81,7 +60,6 @@ def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path
 
 
 def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running: Live) -> None:
-    """Here and not a test of its own, because starting a federation takes longer than all of this."""
     bank, copy = running.kits["bank"], running.folder / "copy"
     keep = shutil.ignore_patterns("console*", "runs", "presence.json", "*.fl", "*-*-*-*-*")
     shutil.copytree(bank.path, copy, ignore=keep)
@@ -104,7 +82,6 @@ def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running
 
 
 def a_member_that_is_killed_is_named_by_the_others(running: Live) -> None:
-    """The core of the fault table, which is tried whole by the slow tests."""
     job_id = running.submit(job_text(LONGER))
     running.at_step("bank", job_id, "scores 5")
     os.kill(running.job_process("shop", job_id), signal.SIGKILL)
@@ -115,20 +92,6 @@ def a_member_that_is_killed_is_named_by_the_others(running: Live) -> None:
         assert "shop" in outcome["reason"] and "step '" in outcome["reason"], outcome
 
 
-@pytest.mark.slow
-def test_ten_parties_on_one_machine_come_to_the_same_release(tmp_path: Path) -> None:
-    sites = {party: write_one_of_ten(tmp_path, party) for party in TEN}
-    with federation_of(tmp_path, {**sites, "server": {}}) as running:
-        job_id = running.submit(ten_text())
-        assert running.wait(job_id) == "FINISHED:COMPLETED"
-        found = [
-            MomentRelease.load(running.kits[member].run_folder(job_id) / "release.npz")
-            for member in (*TEN, "server")
-        ]
-        assert all(np.array_equal(release.matrix, found[0].matrix) for release in found)
-        assert [running.charges(party) for party in TEN] == [1] * len(TEN)
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """One federation for the studies below, which all leave it as they found it."""
@@ -136,52 +99,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         yield federation
 
 
-@pytest.mark.slow
-def test_people_are_matched_through_the_server_between_processes(running: Live) -> None:
-    for party in PARTIES:
-        policy = running.folder / f"{party}.policy.toml"
-        policy.write_text(policy_text(party, more='alignment = ["auto", "server"]'))
-    customers = running.folder / "shop.csv"
-    everybody = customers.read_text()
-    try:
-        customers.write_text(everybody.rpartition("\n")[0])
-        job_id = running.submit(job_text(MOMENTS))
-        assert running.wait(job_id) == "FINISHED:COMPLETED"
-    finally:
-        customers.write_text(everybody)
-    for party in PARTIES:
-        outcome = running.outcome(party, job_id)
-        assert outcome is not None and outcome["state"] == "finished"
-        assert '"step": "pseudonyms' in (running.kits[party].run_folder(job_id) / "log.jsonl").read_text()
-    release = MomentRelease.load(running.kits["bank"].run_folder(job_id) / "release.npz")
-    assert release.rows == ROWS - 1
-
-
-@pytest.mark.slow
-def test_people_are_scored_by_a_job_that_is_submitted_as_users_do(running: Live, tmp_path: Path) -> None:
-    methods = '["moments", "exact-scores"]\nreceivers = ["bank"]'
-    announced = {party: running.kits[party].site() for party in PARTIES}
-    for party in PARTIES:
-        (running.folder / f"{party}.policy.toml").write_text(policy_text(party, methods=methods))
-        people = write_people(running.folder, party, ["ann", "bob", "eve"])
-        running.kits[party].tell_site({**announced[party], "score": people})
-    try:
-        trained = running.submit(job_text())
-        assert running.wait(trained) == "FINISHED:COMPLETED"
-        job = tmp_path / "score.toml"
-        job.write_text(score_text(trained, timeout=600))
-        assert run(["job", "submit", str(job), "--kit", str(running.kits["admin"].path), "--wait"]) == 0
-    finally:
-        for party in PARTIES:
-            (running.folder / f"{party}.policy.toml").write_text(policy_text(party))
-            running.kits[party].tell_site(announced[party])
-    files = {member: [*running.kits[member].path.rglob("*.scores.csv")] for member in MEMBERS}
-    lines = files["bank"][0].read_text().splitlines()
-    assert [line.split(",")[0] for line in lines] == ["id", "ann", "bob", "eve"]
-    assert (len(files["bank"]), files["shop"], files["server"]) == (1, [], [])
-
-
-@pytest.mark.slow
 def test_a_job_that_is_refused_and_is_waited_for_has_an_exit_code(
     running: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,7 +112,6 @@ def test_a_job_that_is_refused_and_is_waited_for_has_an_exit_code(
     assert run(["job", "resume", ended["id"], "--kit", kit, "--wait"]) == 7
 
 
-@pytest.mark.slow
 def test_a_job_that_names_another_class_is_refused(running: Live, tmp_path: Path) -> None:
     write_job(tmp_path, job_text(), name="foreign", parties=PARTIES)
     path = tmp_path / "member" / "config" / "config_fed_client.json"
@@ -210,7 +126,6 @@ def test_a_job_that_names_another_class_is_refused(running: Live, tmp_path: Path
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.slow
 def test_a_job_with_code_is_refused(running: Live, tmp_path: Path) -> None:
     write_job(tmp_path, job_text(), name="code", parties=PARTIES)
     code = tmp_path / "member" / "custom"
@@ -222,17 +137,18 @@ def test_a_job_with_code_is_refused(running: Live, tmp_path: Path) -> None:
     assert all(running.outcome(member, job_id) is None for member in MEMBERS)
 
 
-@pytest.mark.slow
 def test_an_administrator_has_no_shell_at_a_party(running: Live) -> None:
     with pytest.raises(Exception, match=r"(?i)not authorized|permission|denied|error"):
         running.session._session.cat_target("bank", file="local/colonnade.json")
 
 
-@pytest.mark.slow
 def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) -> None:
     ours = tmp_path / "ours"
-    found_federation(ours, "test", host="localhost", port=free_port())
-    kits = {what: add_administrator(ours, f"one_who_may_{what}", role=role) for what, role in MAY.items()}
+    provision.found_federation(ours, "test", host="localhost", port=free_port())
+    kits = {
+        what: provision.add_administrator(ours, f"one_who_may_{what}", role=role)
+        for what, role in MAY.items()
+    }
     with process_group() as begin:
         begin(Kit.load(ours / "server"))
         wait_for_server(kits["view"], timeout=PATIENCE_SECONDS)
@@ -254,7 +170,6 @@ def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) 
 
 
 def an_administrator_who_is_excluded_is_refused_at_once(ours: Path, excluded: Kit, another: Kit) -> None:
-    """Here and not a test of its own, because starting a server takes longer than all of this."""
     with Administration(excluded, timeout=PATIENCE_SECONDS) as session:
         assert session.jobs()
         assert run(["federation", "exclude", str(ours), "one_who_may_submit", "--administrator"]) == 0
@@ -265,20 +180,21 @@ def an_administrator_who_is_excluded_is_refused_at_once(ours: Path, excluded: Ki
     with Administration(another, timeout=PATIENCE_SECONDS) as session:
         assert session.jobs()
     with pytest.raises(KitError, match="under another name"):
-        add_administrator(ours, "one_who_may_submit", role=MAY["submit"])
+        provision.add_administrator(ours, "one_who_may_submit", role=MAY["submit"])
 
 
-@pytest.mark.slow
 def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: Path) -> None:
     ours = tmp_path / "ours"
-    invitation = found_federation(ours, "test", host="localhost", port=free_port())
+    invitation = provision.found_federation(ours, "test", host="localhost", port=free_port())
     kits: dict[str, Kit] = {"server": Kit.load(ours / "server"), "admin": Kit.load(ours / "admin")}
     for party in PARTIES:
         described = {"name": party, "type": "client", "org": party}
-        request = ask_for_kit(tmp_path / party / "request", invitation, described)
+        request = provision.ask_for_kit(tmp_path / party / "request", invitation, described)
         signed = tmp_path / f"{party}.signed.zip"
-        approve_party(ours, request, signed, key=CertificateRequest.load(request).key)
-        kits[party] = make_kit(signed, request.parent, tmp_path / party / "kit", root=invitation.root)
+        provision.approve_party(ours, request, signed, key=provision.CertificateRequest.load(request).key)
+        kits[party] = provision.make_kit(
+            signed, request.parent, tmp_path / party / "kit", root=invitation.root
+        )
         kits[party].tell_site(write_party(tmp_path, party))
 
     def sent_away() -> bool:
@@ -292,9 +208,9 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
         with running.session_again():
             running.start(*PARTIES)
             a_job_runs_once_two_administrators_have_signed_it(
-                running, add_administrator(ours, "eve", role="lead")
+                running, provision.add_administrator(ours, "eve", role="lead")
             )
-            exclude(ours, "shop")
+            provision.exclude(ours, "shop")
             running.until(sent_away)
             running.until(lambda: running.session.parties() == ["bank"])
             for process in kit_processes(kits["shop"]):
@@ -306,7 +222,6 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
 
 
 def a_job_runs_once_two_administrators_have_signed_it(running: Live, eve: Kit) -> None:
-    """Here and not a test of its own, because starting a federation takes longer than all of this."""
     (running.folder / "bank.policy.toml").write_text(f'submission = "two"\n{policy_text("bank")}')
     job, admin = running.folder / "job.toml", ["--kit", str(running.kits["admin"].path)]
     job.write_text(job_text())
@@ -329,7 +244,7 @@ OURS, FOREIGN = Root.make(), Root.make()
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
     """A server that runs alone, under a root that the tests can issue certificates of."""
     folder = tmp_path_factory.mktemp("guarded")
-    _, kits = all_kits(folder / "kits", "test", PARTIES, host="localhost", port=free_port())
+    _, kits = provision.all_kits(folder / "kits", "test", PARTIES, host="localhost", port=free_port())
     startup, server = kits["server"].path / "startup", OURS.issue("localhost", hosts=("localhost",))
     (startup / "server.crt").write_bytes(server.certificate.public_bytes(Encoding.PEM))
     (startup / "server.key").write_bytes(pem_of(server))
@@ -344,7 +259,6 @@ def pem_of(identity: Identity) -> bytes:
     return identity._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shown", "trusted"),
     [
@@ -379,36 +293,6 @@ def test_the_server_talks_to_nobody_without_a_good_certificate_of_its_root(
     assert accepted is trusted
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("victim", ["shop", "bank", "server"])
-def test_a_member_that_is_killed_stops_the_job_by_name_everywhere_and_the_job_goes_on(
-    running: Live, victim: str
-) -> None:
-    before = {party: running.charges(party) for party in PARTIES}
-    job_id = running.submit(job_text(LONG))
-    running.at_step("bank", job_id, "scores 20")
-    os.kill(running.job_process(victim, job_id), signal.SIGKILL)
-    assert running.wait(job_id) != "FINISHED:COMPLETED"
-    for member in MEMBERS:
-        if member == victim:
-            continue
-        running.until(partial(running.has_ended, member, job_id))
-        outcome = running.outcome(member, job_id)
-        assert outcome is not None and outcome["state"] == "failed"
-        assert re.search(rf"{victim}( stopped: its process)? cannot be reached", outcome["reason"]), outcome
-        # Nobody's connection is to blame, and nobody else is.
-        assert not re.search(r"connection|nor did|stopped by its server", outcome["reason"]), outcome
-        assert "step '" in outcome["reason"] and outcome["step"], outcome
-    again = running.submit(job_text(LONG), resumes=job_id)
-    assert running.wait(again) == "FINISHED:COMPLETED"
-    ended = {party: running.outcome(party, again) or {} for party in PARTIES}
-    assert {outcome["state"] for outcome in ended.values()} == {"finished"}
-    assert len({outcome["run"] for outcome in ended.values()}) == 1
-    assert not any(outcome["reproducible"] for outcome in ended.values())
-    assert {party: running.charges(party) - before[party] for party in PARTIES} == dict.fromkeys(PARTIES, 1)
-
-
-@pytest.mark.slow
 def test_margin_descent_goes_on_after_a_kill_to_the_weights_of_one_process(tmp_path: Path) -> None:
     with live(tmp_path) as running:
         for party in PARTIES:
@@ -430,7 +314,6 @@ def test_margin_descent_goes_on_after_a_kill_to_the_weights_of_one_process(tmp_p
         assert [running.charges(party) for party in PARTIES] == [1, 1]
 
 
-@pytest.mark.slow
 def test_a_whole_site_that_is_killed_stops_the_job_and_may_come_back(running: Live) -> None:
     job_id = running.submit(job_text(LONGER))
     running.at_step("bank", job_id, "scores 20")
@@ -449,7 +332,6 @@ def test_a_whole_site_that_is_killed_stops_the_job_and_may_come_back(running: Li
     assert running.wait(again) == "FINISHED:COMPLETED"
 
 
-@pytest.mark.slow
 def test_a_job_that_is_stopped_ends_everywhere_and_says_so(running: Live) -> None:
     job_id = running.submit(job_text(LONGER))
     running.at_step("bank", job_id, "scores 20")
@@ -458,3 +340,15 @@ def test_a_job_that_is_stopped_ends_everywhere_and_says_so(running: Live) -> Non
     running.until(lambda: running.outcome("bank", job_id) is not None)
     outcome = running.outcome("bank", job_id)
     assert outcome is not None and outcome["state"] == "failed"
+
+
+def test_every_row_of_the_fault_table_ends_right_or_named_and_is_charged_once(
+    record_testsuite_property: Callable[[str, object], None],
+) -> None:
+    command = [sys.executable, str(Path(__file__).parents[2] / "benchmarks" / "operations.py"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    record_testsuite_property("operations", figures)
+    assert figures["faults_right_or_named"] == figures["faults_tried"] == 13, done.stderr
+    assert (figures["failed_jobs"], figures["double_charges"]) == (0, 0)

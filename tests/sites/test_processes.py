@@ -16,14 +16,7 @@ from kits import make_kit
 from colonnade.errors import InputError
 from colonnade.sites import processes
 from colonnade.sites.kit import Kit
-from colonnade.sites.processes import (
-    check_startable,
-    command_for,
-    connected,
-    end,
-    kit_processes,
-    process_group,
-)
+from colonnade.sites.processes import check_startable, connected, kit_processes, process_group
 
 # A stand-in for FLARE: deaf to TERM, with a job's process in a session of its own that is deaf to it too.
 STAND_IN = """
@@ -78,12 +71,12 @@ def test_the_process_of_a_job_that_outlived_its_member_is_found(kit: Kit) -> Non
     (orphan,) = kit_processes(kit)
     with pytest.raises(InputError, match=rf"runs already \(process {orphan.pid}\)"):
         processes.start(kit)
-    end([kit], [process])
+    processes.end([kit], [process])
     assert not kit_processes(kit)
     assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
 def test_a_signal_ends_everybody_and_handlers_are_put_back(kit: Kit, how: signal.Signals) -> None:
     # Tests that run in the background may have been told to ignore it.
     announced = signal.signal(how, signal.default_int_handler)
@@ -139,12 +132,9 @@ def test_what_the_last_process_said_is_kept_and_not_taken_for_this_ones(kit: Kit
     assert "registered" in (kit.path / "console.before.txt").read_text()
 
 
-def test_a_path_that_flare_would_take_apart_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_flare_would_take_apart_and_an_administrators_kit_start_nothing(tmp_path: Path) -> None:
     made = make_kit(tmp_path / "my kits", Root.make(), "bank")
     with pytest.raises(InputError, match=r"a path with spaces or quotes\. Move it"):
         check_startable(made)
-
-
-def test_an_administrators_kit_starts_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="starts nothing"):
-        command_for(Kit(tmp_path, "admin", {}))
+        processes.command_for(Kit(tmp_path, "admin", {}))

@@ -25,10 +25,11 @@ TRAINED = {
     "network": 'method = "network"\noptions = {embedding = 2, epochs = 2}',
 }
 NEW = 6
+Trained = tuple[Path, dict[str, Kit]]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Kit]]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Members that trained three models together, with the people to score beside their own files."""
     folder = tmp_path_factory.mktemp("sites")
     kits = houses(folder, Root.make())
@@ -60,7 +61,7 @@ def scores_at(kit: Kit, job_id: str) -> dict[str, dict[str, str]]:
 
 
 def test_exact_scores_are_the_models_own_and_only_the_receiver_has_them(
-    trained: tuple[Path, dict[str, Kit]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, kits = trained
     outcomes = ended(kits, score_text("released", receiver="shop"), "exact")
@@ -85,7 +86,7 @@ def test_exact_scores_are_the_models_own_and_only_the_receiver_has_them(
     assert "a job for scores" in capsys.readouterr().err
 
 
-def test_noisy_scores_are_charged(trained: tuple[Path, dict[str, Kit]]) -> None:
+def test_noisy_scores_are_charged(trained: Trained) -> None:
     folder, kits = trained
     outcomes = ended(kits, score_text("released", epsilon="3.0"), "noisy")
     assert not any(outcome.get("reason") for outcome in outcomes.values()), outcomes
@@ -93,7 +94,7 @@ def test_noisy_scores_are_charged(trained: tuple[Path, dict[str, Kit]]) -> None:
     assert charges(folder, "shop")[-1]["lines"], "what noisy scores tell is charged"
 
 
-def test_a_network_scores_between_those_who_have_its_parts(trained: tuple[Path, dict[str, Kit]]) -> None:
+def test_a_network_scores_between_those_who_have_its_parts(trained: Trained) -> None:
     _, kits = trained
     outcomes = ended(kits, score_text("network"), "by-network")
     assert not any(outcome.get("reason") for outcome in outcomes.values()), outcomes
@@ -103,7 +104,7 @@ def test_a_network_scores_between_those_who_have_its_parts(trained: tuple[Path, 
     assert "'bank' has the last layer" in refused["shop"]["reason"]
 
 
-def test_scores_are_shown_to_nobody_whom_a_policy_does_not_name(trained: tuple[Path, dict[str, Kit]]) -> None:
+def test_scores_are_shown_to_nobody_whom_a_policy_does_not_name(trained: Trained) -> None:
     folder, kits = trained
     policy = folder / "shop.policy.toml"
     kept = policy.read_text()
@@ -128,7 +129,7 @@ def test_scores_are_shown_to_nobody_whom_a_policy_does_not_name(trained: tuple[P
     ids=["a model in parts", "no such run", "policy"],
 )
 def test_what_cannot_be_scored_is_refused_while_nothing_is_charged(
-    trained: tuple[Path, dict[str, Kit]], model: str, change: dict[str, Any], found: str
+    trained: Trained, model: str, change: dict[str, Any], found: str
 ) -> None:
     folder, kits = trained
     before = [len(charges(folder, party)) for party in PARTIES]
@@ -145,9 +146,7 @@ def test_what_cannot_be_scored_is_refused_while_nothing_is_charged(
     assert [len(charges(folder, party)) for party in PARTIES] == before
 
 
-def test_people_trained_on_are_refused_by_whoever_remembers_them(
-    trained: tuple[Path, dict[str, Kit]], tmp_path: Path
-) -> None:
+def test_people_trained_on_are_refused_by_whoever_remembers_them(trained: Trained, tmp_path: Path) -> None:
     folder, kits = trained
     before = [len(charges(folder, party)) for party in PARTIES]
     files = {party: kits[party].site()["score"] for party in PARTIES}
@@ -170,7 +169,7 @@ def test_people_trained_on_are_refused_by_whoever_remembers_them(
     assert [len(charges(folder, party)) for party in PARTIES] == before
 
 
-def test_sites_that_mean_different_models_stop(trained: tuple[Path, dict[str, Kit]]) -> None:
+def test_sites_that_mean_different_models_stop(trained: Trained) -> None:
     _, kits = trained
     texts = {**dict.fromkeys(MEMBERS, score_text("released")), "shop": score_text("network")}
     outcomes = run_job(kits, texts=texts, job_id="different")
@@ -178,7 +177,7 @@ def test_sites_that_mean_different_models_stop(trained: tuple[Path, dict[str, Ki
     assert any("do not agree on" in outcome["reason"] for outcome in outcomes.values())
 
 
-def test_a_site_that_was_not_told_whom_to_score_says_so(trained: tuple[Path, dict[str, Kit]]) -> None:
+def test_a_site_that_was_not_told_whom_to_score_says_so(trained: Trained) -> None:
     _, kits = trained
     notify = kits["bank"].site()
     kits["bank"].tell_site({key: value for key, value in notify.items() if key != "score"})

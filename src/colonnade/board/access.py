@@ -70,8 +70,6 @@ class TooMany(Exception):
 
 
 class Access:
-    """The tokens and the sessions of one start of the board."""
-
     def __init__(self, people: Iterable[Person], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._key = SystemRandomness().bytes(_BYTES)
@@ -100,7 +98,6 @@ class Access:
             return cookie
 
     def session(self, cookie: str) -> Session | None:
-        """The session of a cookie; None if there is none, or it has ended."""
         with self._lock:
             digest = self._digest(cookie)
             session = self._sessions.get(digest)
@@ -110,7 +107,6 @@ class Access:
             return session
 
     def proxy_session(self, person: Person) -> Session:
-        """The session of somebody whom a proxy names with every request."""
         return Session(person, self._keyed(f"proxy {person.role} {person.name}"), self._clock() + 1.0)
 
     def leave(self, cookie: str) -> None:
@@ -157,7 +153,6 @@ class Proxy:
 
     @classmethod
     def load(cls, path: Path) -> Proxy:
-        """The proxy that a file (TOML) describes; its secret is read from the file that it names."""
         document = Document.load(path)
         form = document.check(_ProxyForm)
         parts = urlsplit(form.address)
@@ -215,8 +210,6 @@ _FIELDS = ("time", "by", "role", "act", "of", "found")
 
 
 class AuditLog:
-    """The log of one kit or folder, to which any number of boards append."""
-
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOG
 

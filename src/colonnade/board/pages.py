@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -33,6 +33,7 @@ from colonnade.runs.run_index import RUNNING, WAITS, Progress
 from colonnade.sites.approval import Request as ApprovalRequest
 from colonnade.sites.approval import approve, decline
 
+T = TypeVar("T")
 Form = Mapping[str, str]
 PAGES = (
     ("/", "Overview"),
@@ -49,8 +50,6 @@ SHOWN_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-an
 
 
 class Board:
-    """One board: what it looks at, who may, and where it is noted what they did."""
-
     def __init__(
         self, workspace: Workspace, access: Access, log: AuditLog, *, port: int, proxied: bool = False
     ) -> None:
@@ -81,7 +80,6 @@ class Board:
         )
 
     def enter(self, request: Request) -> Response:
-        """Exchange a link for a cookie, once."""
         token = request.query_params.get("token", "")
         try:
             cookie = None if self.proxied or request.method != "GET" else self.access.enter(token)
@@ -100,18 +98,10 @@ class Board:
         answer.set_cookie(self.cookie, cookie, httponly=True, samesite="strict", path="/")
         return answer
 
-    def leave(self, request: Request) -> Response:
-        self.access.leave(read_cookie(request.headers.get("cookie", ""), self.cookie) or "")
-        self.log.write(request.state.session.person, "signed out")
-        answer = RedirectResponse("/", 303)
-        answer.delete_cookie(self.cookie, path="/", httponly=True, samesite="strict")
-        return answer
-
     def overview(self, request: Request) -> Response:
         return self.page(request, "overview.html", title="Overview", **views.overview(self.workspace))
 
     def requests(self, request: Request) -> Response:
-        """Jobs that wait for somebody here, and those that did."""
         requests = [views.request(one) for one in self.workspace.requests(ended=True)]
         waiting = [one for one in requests if one["approval"].state == "waiting"]
         ended = [one for one in reversed(requests) if one["approval"].state != "waiting"]
@@ -124,12 +114,9 @@ class Board:
         return self.page(request, "request.html", title="Request", **facts)
 
     def find_request(self, request: Request) -> ApprovalRequest:
-        """The job that an address names, if it has asked here."""
         job = request.path_params["job"]
-        found = next((one for one in self.workspace.requests(ended=True) if one.job == job), None)
-        if found is None:
-            raise FileMissing(f"no job {job!r} has asked here. The page of requests has those that did.")
-        return found
+        requests = (one for one in self.workspace.requests(ended=True) if one.job == job)
+        return _first(requests, f"no job {job!r} has asked here. The page of requests has those that did.")
 
     def runs(self, request: Request) -> Response:
         facts = views.runs(self.workspace, _number(request), request.query_params.get("name", "")[:200])
@@ -142,7 +129,6 @@ class Board:
             return self.page(request, "run_page.html", title=facts["name"], facts=facts)
 
     def report(self, request: Request) -> Response:
-        """The report of a run, made from its facts as `colonnade report` makes it."""
         run = with_facts(self.workspace.runs.read(request.path_params["run"]))
         if run.failed or run.facts.get("state"):
             raise FileMissing(f"{run.path.name} has no report: it is {run.state}.")
@@ -157,14 +143,12 @@ class Board:
         return _kept_page(path.read_text(encoding="utf-8", errors="replace"))
 
     def card(self, request: Request) -> Response:
-        """The model card of a run, as `colonnade export --card` writes it."""
         from colonnade.report.model_card import model_card
 
         whole, record = released(self.workspace.runs.read(request.path_params["run"]).path)
         return download(model_card(whole, record=record).encode(), "model-card.md")
 
     def onnx(self, request: Request) -> Response:
-        """The model of a run as a graph in ONNX, as `colonnade export` writes it."""
         from colonnade.models.files.onnx import onnx_model
 
         whole, _ = released(self.workspace.runs.read(request.path_params["run"]).path)
@@ -178,13 +162,14 @@ class Board:
         return download(path.read_bytes(), name)
 
     def ledgers(self, request: Request) -> Response:
-        """Every ledger here; of the one that is named or the first, all of it."""
         ledgers = self.workspace.ledgers()
         key = request.path_params.get("key")
-        shown = next((one for one in ledgers if key in (None, one.key)), None)
-        if shown is None and key is not None:
-            raise FileMissing(f"there is no ledger {key!r} here.")
-        facts = None if shown is None else views.ledger(shown, _number(request))
+        facts = None
+        if ledgers or key is not None:
+            shown = _first(
+                (one for one in ledgers if key in (None, one.key)), f"there is no ledger {key!r} here."
+            )
+            facts = views.ledger(shown, _number(request))
         keys = [one.key for one in ledgers]
         return self.page(request, "ledger.html", title="Ledger", keys=keys, ledger=facts)
 
@@ -193,17 +178,14 @@ class Board:
         return download(history_csv(view.entries).encode(), f"{view.key}.csv")
 
     def ledger_export(self, request: Request) -> Response:
-        """Every entry of a ledger, to be checked without it."""
         view = self.find_ledger(request)
         ledger = Ledger.open(view.path, patience=self.workspace.patience)
         return download(export(ledger, None).encode(), f"{view.key}.json")
 
     def find_ledger(self, request: Request) -> LedgerView:
-        """The ledger that an address names; what is wrong with it is raised."""
         key = request.path_params["key"]
-        ledger = next((one for one in self.workspace.ledgers() if one.key == key), None)
-        if ledger is None:
-            raise FileMissing(f"there is no ledger {key!r} here.")
+        ledgers = (one for one in self.workspace.ledgers() if one.key == key)
+        ledger = _first(ledgers, f"there is no ledger {key!r} here.")
         if ledger.error is not None:
             raise ledger.error
         return ledger
@@ -214,10 +196,8 @@ class Board:
 
     def find_own_file(self, request: Request) -> OwnFile:
         key = request.path_params["key"]
-        file = next((one for one in self.workspace.own_files() if one.path.stem == key), None)
-        if file is None:
-            raise FileMissing(f"there is no party file {key!r} here.")
-        return file
+        files = (one for one in self.workspace.own_files() if one.path.stem == key)
+        return _first(files, f"there is no party file {key!r} here.")
 
     def log_page(self, request: Request) -> Response:
         entries, path = self.log.latest(), str(self.log.path)
@@ -248,7 +228,6 @@ class Board:
         return self.stream(look)
 
     def stream(self, look: Callable[[], dict[str, Any] | None]) -> Response:
-        """What `look` finds, as it changes, to a page that is open."""
         if not self._streams.acquire(blocking=False):
             raise Refused(503, "Too many pages are open. Close some, or reload this one by hand.")
 
@@ -262,13 +241,18 @@ class Board:
         return StreamingResponse(lines(), media_type="text/event-stream")
 
 
+def _first(found: Iterable[T], missing: str) -> T:
+    for one in found:
+        return one
+    raise FileMissing(missing)
+
+
 def _number(request: Request) -> int:
     text = request.query_params.get("page", "1")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 1
 
 
 def _kept_page(text: str) -> HTMLResponse:
-    """A page that lies on the disk, which runs nothing and loads nothing."""
     return HTMLResponse(text, headers={"Content-Security-Policy": SHOWN_POLICY})
 
 
@@ -290,7 +274,8 @@ def compare_page(board: Board, request: Request) -> Response:
     shown = []
     for run in chosen:
         with readable(run):
-            shown.append(_side(run))
+            evaluated, bars = evaluation_section(run.run.evaluated), charts(run.run.learnt, SHOWN_BARS)
+            shown.append({"row": _row(run), "name": run.path.name, "evaluated": evaluated, "charts": bars})
     names = [run.path.name for run in chosen]
     return board.page(
         request,
@@ -324,15 +309,6 @@ def _chosen(board: Board, request: Request) -> list[RunFolder]:
     return chosen
 
 
-def _side(run: RunFolder) -> dict[str, Any]:
-    return {
-        "row": _row(run),
-        "name": run.path.name,
-        "evaluated": evaluation_section(run.run.evaluated),
-        "charts": charts(run.run.learnt, SHOWN_BARS),
-    }
-
-
 def _row(run: RunFolder) -> tuple[str, ...]:
     record, line = run.run, run_line(run)
     item = worst(record)
@@ -356,7 +332,6 @@ EXPORT_KEY = "export.key"
 
 
 def decide(board: Board, request: Request, form: Form) -> Response:
-    """Approve a job or decline it, as `colonnade party approve` and `decline` do."""
     kit, job, person = board.workspace.kit, board.find_request(request), request.state.session.person
     decision, patience = form.get("decision"), board.workspace.patience
     if kit is None or decision not in ("approve", "decline"):
@@ -384,7 +359,6 @@ def check_rows(board: Board, request: Request, _form: Form) -> Response:
 
 
 def recover(board: Board, request: Request, _form: Form) -> Response:
-    """Finish a run that was stopped after its release was paid for, as `colonnade recover` does."""
     name, person = request.path_params["run"], request.state.session.person
     path = board.workspace.runs.folder / board.workspace.runs.find(name).name
     with board.log.failures(person, "recovered a run", of=name):
@@ -408,7 +382,11 @@ def sign_export(board: Board, request: Request, form: Form) -> Response:
 
 
 def leave(board: Board, request: Request, _form: Form) -> Response:
-    return board.leave(request)
+    board.access.leave(read_cookie(request.headers.get("cookie", ""), board.cookie) or "")
+    board.log.write(request.state.session.person, "signed out")
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(board.cookie, path="/", httponly=True, samesite="strict")
+    return answer
 
 
 def _key(text: str) -> SigningKey | None:

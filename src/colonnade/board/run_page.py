@@ -27,17 +27,9 @@ GLANCE_SECONDS, BEAT_SECONDS = 0.5, 15.0
 
 
 def run_facts(workspace: Workspace, name: str) -> Facts:
-    """One run: its verdict, what it shows to whom, its files; or where it stopped; or how far it is."""
     listed, folder = workspace.runs.find(name), workspace.runs.read(name)
-    facts: Facts = {
-        "run": name,
-        "state": listed.state,
-        "path": str(folder.path),
-        "command": "",
-        "name": name,
-        "resume": "",
-        "explained": None,
-    }
+    facts: Facts = {"run": name, "name": name, "state": listed.state, "path": str(folder.path)}
+    facts |= {"command": "", "resume": "", "explained": None}
     if listed.open:
         return facts | _going(workspace, listed, folder)
     if folder.facts.get("state") == "unreadable":
@@ -141,12 +133,7 @@ def _failed(workspace: Workspace, folder: RunFolder) -> Facts:
     known = getattr(errors, kind, None)
     number = known.number if isinstance(known, type) and issubclass(known, ColonnadeError) else ""
     resume, command = _way_on(workspace, folder)
-    return {
-        "explained": explanations().get(number),
-        "number": number,
-        "resume": resume,
-        "command": command,
-    }
+    return {"explained": explanations().get(number), "number": number, "resume": resume, "command": command}
 
 
 def _way_on(workspace: Workspace, folder: RunFolder) -> tuple[str, str]:

@@ -18,18 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from colonnade.board import pages
 from colonnade.board.access import Access, AuditLog, Person, Proxy, Refused, RequestChecks, alone, read_form
-from colonnade.board.pages import (
-    Board,
-    Form,
-    check_rows,
-    compare_page,
-    compare_table,
-    decide,
-    leave,
-    recover,
-    sign_export,
-)
+from colonnade.board.pages import Board, Form
 from colonnade.board.workspace import Workspace
 from colonnade.data.documents import without_passwords
 from colonnade.errors import ColonnadeError, FileMissing, InputError, explanations
@@ -66,19 +57,19 @@ def application(board: Board, *, port: int, proxy: Proxy | None = None) -> Reque
         look("/runs/{run}/model.onnx", board.onnx),
         look("/runs/{run}/own/{party}", board.own_page),
         look("/runs/{run}/file/{file}", board.file),
-        look("/compare", partial(compare_page, board)),
-        look("/compare/table", partial(compare_table, board)),
+        look("/compare", partial(pages.compare_page, board)),
+        look("/compare/table", partial(pages.compare_table, board)),
         look("/ledger", board.ledgers),
         look("/ledger/{key}", board.ledgers),
         look("/ledger/{key}/table", board.ledger_table),
         look("/ledger/{key}/export", board.ledger_export),
         look("/data", board.data),
         look("/log", board.log_page),
-        act("/requests/{job}", decide),
-        act("/runs/{run}/recover", recover),
-        act("/ledger/{key}/export", sign_export),
-        act("/data/{key}", check_rows, all_may=True),
-        act("/leave", leave, all_may=True),
+        act("/requests/{job}", pages.decide),
+        act("/runs/{run}/recover", pages.recover),
+        act("/ledger/{key}/export", pages.sign_export),
+        act("/data/{key}", pages.check_rows, all_may=True),
+        act("/leave", pages.leave, all_may=True),
     ]
     missing = _answered(board, _nothing)
     app = Starlette(routes=routes, exception_handlers={404: missing, 405: missing})
@@ -86,13 +77,11 @@ def application(board: Board, *, port: int, proxy: Proxy | None = None) -> Reque
 
 
 async def _shown(page: Page, request: Request) -> Response:
-    """A page, to somebody who is signed in."""
     _session(request)
     return await _run(page, request)
 
 
 async def _done(board: Board, action: Action, all_may: bool, request: Request) -> Response:
-    """An action, by somebody who may, from a form of their own session."""
     session = _session(request)
     form = await read_form(request)
     if not board.access.from_its_form(session, form.get("form_token", "")):

@@ -32,7 +32,6 @@ SOON_DAYS = 30
 
 
 def overview(workspace: Workspace) -> Facts:
-    """Whether every budget holds, what waits, what runs, and who has been heard of."""
     ledgers, listed = workspace.ledgers(), workspace.runs.listed()
     going = list(takewhile(lambda one: one.open, listed))
     said = budgets_section({one.party: one.ledger for one in ledgers if not one.error})
@@ -67,7 +66,6 @@ def overview(workspace: Workspace) -> Facts:
 
 
 def ledger_totals(view: LedgerView) -> Facts:
-    """Where the accounts of one ledger stand, equal ones as one."""
     totals = merged(view.ledger.totals)
     datasets = list(dict.fromkeys(one.total.dataset for one in totals))
     return {
@@ -83,7 +81,6 @@ def ledger_totals(view: LedgerView) -> Facts:
 
 
 def certificate(workspace: Workspace) -> Facts | None:
-    """The kit's certificate and how long it is good for; None without a kit."""
     if workspace.kit is None:
         return None
     issued = workspace.kit.identity().certificate
@@ -118,7 +115,6 @@ def moment(time: str) -> str:
 
 
 def _page_of(items: Sequence[Any], page: int, size: int) -> Facts:
-    """The items of one page, how many there are, and which page of how many it is."""
     pages = max(1, math.ceil(len(items) / size))
     page = min(max(1, page), pages)
     shown = items[(page - 1) * size : page * size]
@@ -134,26 +130,20 @@ def runs(workspace: Workspace, page: int, wanted: str) -> Facts:
 
 
 def request(found: Request) -> Facts:
-    """A job that waits, with what each observer would learn in plain words and what would be left."""
     return {
         "approval": found,
         "since": moment(found.requested),
         "until": moment(found.until),
         "missing": max(0, found.people - len(found.approvals)),
         "costs": [
-            {
-                "who": observer_text(cost.observer),
-                "about": unit_text(cost.unit, owner=found.party),
-                "cost": cost,
-            }
-            for cost in found.costs
+            {"who": observer_text(one.observer), "about": unit_text(one.unit, owner=found.party), "cost": one}
+            for one in found.costs
         ],
         "decisions": [(one.by, one.approved, one.because, moment(one.time)) for one in found.decisions],
     }
 
 
 def ledger(view: LedgerView, page: int) -> Facts:
-    """A ledger: totals, what would still fit, its history as a picture and as entries, the latest first."""
     if view.error:
         return {"party": view.party, "error": str(view.error), "path": str(view.path)}
     drawn = any(math.isfinite(item.total.budget_epsilon) for item in history(view.entries))
@@ -186,10 +176,8 @@ def data(own: OwnFile) -> Facts:
     """A party's schema and what its file has: names and kinds only, and what is wrong between the two."""
     if own.file is None:
         return {"error": own.error, "columns": []}
-    file, facts = (
-        own.file,
-        {"key": own.path.stem, "file": own.file, "error": "", "columns": [], "findings": []},
-    )
+    file = own.file
+    facts: Facts = {"key": own.path.stem, "file": file, "error": "", "columns": [], "findings": []}
     try:
         checked = check_schema(file.schema, file.data, party=file.party)
         drafted = draft(file.data, party=file.party)
@@ -219,7 +207,6 @@ def _declared(file: PartyFile) -> dict[str, str]:
 
 
 def checked_rows(own: OwnFile) -> Facts:
-    """What reading every row finds, and how many values of each column lie outside their bounds."""
     if own.file is None:
         raise InputError(own.error)
     facts: Facts = {"party": own.file.party, "source": str(own.file.data), "error": "", "warning": ""}

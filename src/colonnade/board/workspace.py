@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
 from colonnade.federation.party_file import PartyFile
-from colonnade.ledger import Ledger
 from colonnade.ledger.export import Exported, load_export
-from colonnade.ledger.release import Receipt
 from colonnade.report.ledgers import opened, verified, witness_of
 from colonnade.report.record import LedgerRecord
 from colonnade.runs.run_index import GRAIN_NS, RunIndex
@@ -65,8 +63,6 @@ class LedgerView:
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A party's own file that lies here, or what is wrong with it."""
-
     path: Path
     file: PartyFile | None
     error: str = ""
@@ -101,14 +97,12 @@ class Workspace:
         return self.folder.name if self.kit is None else self.kit.identity().name
 
     def own_files(self) -> list[OwnFile]:
-        """The party files: the one that the kit was told of, or all that lie in the folder."""
         if self.kit is not None:
             known = self.kit.site().get("party")
             return [] if known is None else [self._own(Path(known))]
         return [self._own(path) for path in sorted(self.folder.glob("*.toml")) if _is_party_file(path)]
 
     def ledgers(self) -> list[LedgerView]:
-        """Every ledger here that there is, verified, each against the receipts that the others hold."""
         paths = {one.file.ledger: one.file.party for one in self.own_files() if one.file is not None}
         return [self._ledger(path, party, list(paths)) for path, party in paths.items() if path.exists()]
 
@@ -165,26 +159,21 @@ def _read_ledger(path: Path, party: str, peers: list[Path], patience: float) -> 
     found, witnesses = [], []
     for peer in peers:
         try:
-            witness = _agreeing(peer, kept, patience)
+            witness = witness_of(peer, patience=patience)
+            held = [receipt for receipt in kept if receipt.party == witness.party]
+            # Its history is to agree with the receipts of it that are kept here.
+            if isinstance(witness, Exported):
+                witness = load_export(peer, receipts=held)
+            else:
+                witness.verify(held)
         except (ColonnadeError, OSError) as error:
             found.append(Witness(peer.stem, peer, error=str(error)))
             continue
         if witness.party != party:
-            held = sum(receipt.party == witness.party for receipt in kept)
             witnesses.append(witness)
-            found.append(Witness(witness.party, peer, len(witness.receipts(party)), held))
+            found.append(Witness(witness.party, peer, len(witness.receipts(party)), len(held)))
     record, entries, _ = verified(path, witnesses, patience=patience)
     return LedgerView(path, party, record, entries, witnesses=tuple(found))
-
-
-def _agreeing(peer: Path, kept: tuple[Receipt, ...], patience: float) -> Ledger | Exported:
-    """A peer's ledger or export, whose history agrees with the receipts of it that are kept here."""
-    witness = witness_of(peer, patience=patience)
-    held = [receipt for receipt in kept if receipt.party == witness.party]
-    if isinstance(witness, Exported):
-        return load_export(peer, receipts=held)
-    witness.verify(held)
-    return witness
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -37,7 +37,6 @@ def whole_file(path: Path, *, own: bool = False) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, contents: str | bytes, *, own: bool = False) -> None:
-    """Write a file in one step; a text as UTF-8."""
     with whole_file(path, own=own) as file:
         file.write(contents.encode() if isinstance(contents, str) else contents)
 

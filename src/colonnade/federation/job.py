@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ class _JobForm(Form):
     alignment: Alignment = "auto"
     timeout: float = 600.0
     held_out: float | None = None
+
+
+_ROLES: dict[str, Any] = {
+    "server": "server",
+    "computing_parties": None,
+    "threshold": None,
+    "disclosed_noise": None,
+}
 
 
 class Job(_JobForm):
@@ -105,12 +114,7 @@ class Job(_JobForm):
         except PlanError as error:
             field = "parties"
             # The field without which the group would be one.
-            for name, default in (
-                ("server", "server"),
-                ("computing_parties", None),
-                ("threshold", None),
-                ("disclosed_noise", None),
-            ):
+            for name, default in _ROLES.items():
                 with suppress(PlanError):
                     job.model_copy(update={name: default}).group()
                     field = name
@@ -119,26 +123,12 @@ class Job(_JobForm):
 
     @property
     def spec(self) -> TrainingSpec:
-        return TrainingSpec(
-            self.task,
-            self.epsilon,
-            delta=self.delta,
-            accepted_delta=self.accepted_delta,
-            gamma=self.gamma,
-            options=self.options,
-            verify=self.verify,
-            alignment=self.alignment,
-        )
+        # Whose data is public is no field of a job.
+        names = [each.name for each in fields(TrainingSpec) if each.name != "public"]
+        return TrainingSpec(**{name: getattr(self, name) for name in names})
 
     def group(self) -> Group:
-        return Group.of(
-            self.parties,
-            active=self.active,
-            server=self.server,
-            threshold=self.threshold,
-            computing_parties=self.computing_parties,
-            disclosed_noise=self.disclosed_noise,
-        )
+        return Group.of(self.parties, active=self.active, **{name: getattr(self, name) for name in _ROLES})
 
 
 def _with_method(job: Job, form: _JobForm, document: Document) -> Job:

@@ -13,24 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AllowInfNan
 
+from colonnade import errors
 from colonnade.data.declaring import Name, nearest_name
 from colonnade.data.documents import Document, Form, check_fields, shown
 from colonnade.data.sources import Source, source_from_data
-from colonnade.errors import (
-    DataMissing,
-    FileMissing,
-    InputError,
-    JobError,
-    LabelMismatch,
-    LedgerError,
-    LedgerExists,
-    LedgerMissing,
-    LedgerReplaced,
-    OutOfRange,
-    PartyMismatch,
-    UnknownChoice,
-    WrongType,
-)
+from colonnade.errors import FileMissing, InputError, JobError, PartyMismatch
 from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import Account, Budget, named_pattern
 from colonnade.ledger.ledger import PATIENCE
@@ -132,8 +119,8 @@ class PartyFile:
             raise FileMissing(f"{self._where('schema')}: {error}") from None
         try:
             return Table(self.party, self.data, schema)
-        except DataMissing as error:
-            raise DataMissing(f"{self._where('data')}: {error}") from None
+        except errors.DataMissing as error:
+            raise errors.DataMissing(f"{self._where('data')}: {error}") from None
 
     def _where(self, field: str) -> str:
         return Document.load(self.path).where((field,))
@@ -141,18 +128,18 @@ class PartyFile:
     def open_ledger(self) -> Ledger:
         """This party's ledger, made if there is none, with the budgets of this file in force."""
         if not self.ledger.parent.is_dir():
-            raise LedgerMissing(
+            raise errors.LedgerMissing(
                 f"{self._where('ledger')}: the folder {self.ledger.parent} does not exist, so no ledger can be there. "
                 "Make it, or correct the path."
             )
         ledger = None
         if not self.ledger.exists():
             # Another run of this party may make it in between.
-            with suppress(LedgerExists):
+            with suppress(errors.LedgerExists):
                 ledger = Ledger.create(self.ledger, self.party, patience=self.patience)
         ledger = ledger or Ledger.open(self.ledger, patience=self.patience)
         if ledger.party != self.party:
-            raise LedgerError(
+            raise errors.LedgerError(
                 f"{self.path}, ledger: {self.ledger} is the ledger of {ledger.party!r}, not of {self.party!r}. "
                 "Name this party's own ledger, or a file that does not exist yet."
             )
@@ -173,16 +160,6 @@ class PartyFile:
         return ledger
 
 
-def check_ledgers(files: Iterable[PartyFile]) -> None:
-    """Compare every ledger with the receipts that the others hold of it; each must be there, whole and the same."""
-    files = tuple(files)
-    ledgers = {
-        file.party: Ledger.open(file.ledger, patience=file.patience) for file in files if file.ledger.exists()
-    }
-    for file in files:
-        check_ledger(file, ledgers)
-
-
 def check_ledger(file: PartyFile, ledgers: Mapping[str, Ledger]) -> int:
     """How many receipts of others agree with one party's ledger; raises where it is gone, new or cut."""
     mine, agreed = ledgers.get(file.party), 0
@@ -191,7 +168,7 @@ def check_ledger(file: PartyFile, ledgers: Mapping[str, Ledger]) -> int:
         if not receipts:
             continue
         if mine is None:
-            raise LedgerReplaced(
+            raise errors.LedgerReplaced(
                 f"{file.ledger} does not exist, and {peer} holds receipts of a ledger of {file.party}: with a new one, "
                 "what it has spent would not be counted. Nothing was charged. Restore the file from a copy; to begin "
                 f"again on purpose, `colonnade ledger {file.path} --new`."
@@ -237,7 +214,10 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
             )
     tables = {party: file.table() for party, file in files.items()}
     _check_label_holder(job, tables, files)
-    check_ledgers(files.values())
+    held = [file for file in files.values() if file.ledger.exists()]
+    ledgers = {file.party: Ledger.open(file.ledger, patience=file.patience) for file in held}
+    for file in files.values():
+        check_ledger(file, ledgers)
     return Federation(
         tables.values(),
         ledgers={party: file.open_ledger() for party, file in files.items()},
@@ -261,9 +241,11 @@ def _ledger_path(folder: Path, name: str, document: Document) -> Path:
     if "\0" in name or len(path.name.encode()) > _MAX_FILE:
         letters = f"{len(path.name)} letters, and {_MAX_FILE} are the most"
         why = "a NUL in it" if "\0" in path.name else letters
-        raise WrongType(f"{where}: {shown(name)} is no name for a file: it has {why}.")
+        raise errors.WrongType(f"{where}: {shown(name)} is no name for a file: it has {why}.")
     if not Path(name).name:
-        raise WrongType(f"{where}: found {name!r}; name a file, such as bank.ledger. The first run makes it.")
+        raise errors.WrongType(
+            f"{where}: found {name!r}; name a file, such as bank.ledger. The first run makes it."
+        )
     if path.is_symlink() and not path.exists():
         raise FileMissing(f"{where}: {path} is a link to something that is not there. Correct the link.")
     return path
@@ -284,7 +266,7 @@ def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
         ):
             if not fits:
                 place = document.where(("budget", number, field))
-                raise OutOfRange(f"{place}: found {value!r}; a budget's {field} must be {limit}.")
+                raise errors.OutOfRange(f"{place}: found {value!r}; a budget's {field} must be {limit}.")
         budget = Budget(account, epsilon=item.epsilon, delta=item.delta)
         if account in budgets:
             raise JobError(f"{document.where(('budget', number))}: {account} has two budgets. Keep one.")
@@ -306,7 +288,7 @@ def _account(dataset: str, item: _BudgetForm, *, document: Document, number: int
         except InputError as error:
             place = document.where(("budget", number, field))
             found = str(getattr(item, field))
-            raise UnknownChoice(f"{place}: {error}.{nearest_name(found, choices)}") from None
+            raise errors.UnknownChoice(f"{place}: {error}.{nearest_name(found, choices)}") from None
     return account
 
 
@@ -331,7 +313,7 @@ def _check_label_holder(job: Job, tables: Mapping[str, Table], files: Mapping[st
         return
     found = f"{files[holders[0]].schema} declares it" if holders else "no schema declares one"
     remedy = f"Write active = {holders[0]!r}, or" if holders else "Add a [label] there, or"
-    raise LabelMismatch(
+    raise errors.LabelMismatch(
         f"{job.path}, active: the job says that {job.active!r} holds the label, but {found}, and "
         f"{files[job.active].schema} has no [label]. {remedy} correct the schemas."
     )

@@ -92,7 +92,6 @@ def refuse_unlearnable(job: Job) -> Callable[[Plan, bool], None]:
 
 @contextmanager
 def prefix_job_errors(job: Job) -> Iterator[None]:
-    """What is wrong with a plan is told of the job that asked for it."""
     try:
         yield
     except PlanError as error:
@@ -171,7 +170,6 @@ def train_on(
 def keep_result(
     folder: Path, job: Job, run: Run[Any], result: TrainingResult, model: Model | Neural | None
 ) -> None:
-    """The release, the model, or the parts of it that are here, each in its party's own file."""
     if isinstance(result, MomentRelease):
         result.save(folder / RELEASE)
     if isinstance(result, TrainedModel) and result.split:

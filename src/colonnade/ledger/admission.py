@@ -31,7 +31,6 @@ class Claim:
 
     @classmethod
     def of(cls, receipt: Receipt | None, *, holder: str, run: str) -> Claim:
-        """What the holder of this receipt says; None: it has none."""
         if receipt is None:
             return cls(holder, run)
         return cls(holder, run, receipt.entry, _tag(receipt, "knows", holder, run))
@@ -54,7 +53,6 @@ class Claim:
         )
 
     def is_proved_by(self, answer: bytes, receipt: Receipt) -> bool:
-        """Whether the answer is that of a ledger with the entry that this receipt is for."""
         return hmac.compare_digest(answer, _tag(receipt, "proves", self.holder, self.run))
 
 

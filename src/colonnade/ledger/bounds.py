@@ -137,10 +137,7 @@ def _epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> float:
 
 @dataclass(frozen=True)
 class Bound:
-    """What a release is to an account: these events, or, with a reason, nothing that could be stated.
-
-    `reads` says that the account's observer took no part and has what is published.
-    """
+    """What a release is to an account, or why nothing can be stated; `reads`: it took no part and reads the rest."""
 
     events: tuple[Event, ...]
     reason: str = ""

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,18 +162,10 @@ class Page:
 
 
 def lay_out(connection: sqlite3.Connection, first: Entry) -> None:
-    """Make the table and its guards in an empty database, with the first entry."""
     for statement in _SCHEMA:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     Page(connection).append(first)
-
-
-def check_application(connection: sqlite3.Connection, where: str) -> None:
-    """Return if this is a ledger and not some other program's database."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application != _APPLICATION:
-        raise LedgerError(f"{where}: this is a database, but not a Colonnade ledger. Correct the path.")
 
 
 def check_layout(connection: sqlite3.Connection, where: str) -> None:
@@ -199,11 +191,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class FileEntryStore:
-    """A journal in a file, shared by any number of threads and processes.
-
-    `patience` is how many seconds an operation waits for other processes before it raises
-    `LedgerLocked`.
-    """
+    """A journal in a file, shared by threads and processes; after `patience` seconds of waiting: `LedgerLocked`."""
 
     def __init__(self, path: Path, *, patience: float) -> None:
         self.path, self.where, self._patience = path, str(path), patience
@@ -241,7 +229,6 @@ class FileEntryStore:
 
     @classmethod
     def open(cls, path: Path, *, patience: float) -> FileEntryStore:
-        """The journal in an existing file; raises `LedgerError` when there is none."""
         if not path.exists():
             raise LedgerMissing(
                 f"{path}: there is no ledger here. Create one with Ledger.create, or correct the path."
@@ -288,8 +275,11 @@ class FileEntryStore:
         while True:
             try:
                 _configure(connection)
-                # Before the next line, which would change another program's database.
-                check_application(connection, self.where)
+                # Before what would change another program's database.
+                if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
+                    raise LedgerError(
+                        f"{self.where}: this is a database, but not a Colonnade ledger. Correct the path."
+                    )
                 mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
                 connection.execute(begin)
                 # A plain BEGIN takes no lock; the first read does.
@@ -439,10 +429,8 @@ def _primary(error: sqlite3.Error) -> int:
 
 
 def _sync_directory(directory: Path) -> None:
-    # Where directories cannot be opened (Windows) the file system keeps names by itself.
-    with suppress(OSError) if os.name == "nt" else nullcontext():
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

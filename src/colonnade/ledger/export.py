@@ -30,10 +30,7 @@ _KEY_HEADER = "colonnade signing key 1"
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """What an export holds, after its chain and its signature were checked.
-
-    `signer` is the public key under which it was signed, in hexadecimal digits; None if it was not.
-    """
+    """What an export holds, checked; `signer` is the public key that signed it, in hexadecimal digits, or None."""
 
     party: str
     entries: tuple[Entry, ...]
@@ -66,10 +63,7 @@ def export(ledger: Ledger, key: SigningKey | None = None) -> str:
 def read_export(
     text: str, *, where: str, signer: bytes | None = None, receipts: Iterable[Receipt] = ()
 ) -> Exported:
-    """The ledger in an export, or a `LedgerAltered` that names what does not fit.
-
-    With `signer`, only that key's signature will do.
-    """
+    """The ledger in an export, or a `LedgerAltered` that names what does not fit, such as another key's signature."""
     data = _parsed(text, where)
     try:
         party, stated = str(data["party"]), str(data["head"])
@@ -111,12 +105,9 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
         raise LedgerAltered(f"{where} is not JSON: it was cut off or changed on its way.") from None
     if not isinstance(data, dict) or data.get("format") not in _READ:
         named = data.get("format") if isinstance(data, dict) else None
-        newer = isinstance(named, str) and named.startswith("colonnade ledger ")
-        why = (
-            f"its format is {named!r}, and this version reads up to {FORMAT!r}"
-            if newer
-            else "its format says otherwise"
-        )
+        why = "its format says otherwise"
+        if isinstance(named, str) and named.startswith("colonnade ledger "):
+            why = f"its format is {named!r}, and this version reads up to {FORMAT!r}"
         raise LedgerError(f"{where} is no export of a ledger that can be read here: {why}.")
     return data
 

@@ -11,30 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer, path_of
-from colonnade.ledger.admission import (
-    Claim,
-    Opening,
-    Verified,
-    admit,
-    charged_before,
-    check_announced,
-    check_witnesses,
-    first_entry,
-)
+from colonnade.ledger import admission, entry_store
+from colonnade.ledger.admission import Claim, Opening, Verified
 from colonnade.ledger.bounds import Budget, named_account, named_pattern
-from colonnade.ledger.entry_store import (
-    FORMAT,
-    GENESIS,
-    Entry,
-    EntryStore,
-    FileEntryStore,
-    MemoryEntryStore,
-    Page,
-    canonical,
-    follow,
-    now,
-    write,
-)
+from colonnade.ledger.entry_store import FORMAT, GENESIS, Entry, EntryStore, Page
 from colonnade.ledger.release import Receipt, Release
 from colonnade.ledger.state import Comparison, Decision, LedgerState, Total, budget_to_data, totals_table
 
@@ -88,17 +68,18 @@ class Ledger:
         `patience` is how many seconds an operation waits for other processes. `reason` says in the first entry why it
         is begun although there was one before: without it peers refuse a ledger that they hold no receipts of.
         """
-        return cls(FileEntryStore.create(path_of(path), first_entry(party, reason), patience=patience))
+        first = admission.first_entry(party, reason)
+        return cls(entry_store.FileEntryStore.create(path_of(path), first, patience=patience))
 
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Ledger:
         """The ledger in a file, its whole chain checked."""
-        return cls(FileEntryStore.open(path_of(path), patience=patience))
+        return cls(entry_store.FileEntryStore.open(path_of(path), patience=patience))
 
     @classmethod
     def in_memory(cls, party: str) -> Ledger:
         """A ledger that ends with the process, for simulation and tests."""
-        return cls(MemoryEntryStore(first_entry(party, IN_MEMORY), name=party))
+        return cls(entry_store.MemoryEntryStore(admission.first_entry(party, IN_MEMORY), name=party))
 
     @property
     def party(self) -> str:
@@ -133,13 +114,14 @@ class Ledger:
         """
         body = {"dataset": dataset, "release": release.to_data()}
         # An entry that could not be read back would lock the party out of its own ledger.
-        if Release.from_data(json.loads(canonical(body["release"]))) != release:
+        if Release.from_data(json.loads(entry_store.canonical(body["release"]))) != release:
             raise ValueError(f"release {release.id!r} does not survive being written and read")
         with self._lock, self._journal.writing() as page:
             state = self._catch_up(page)
-            if (earlier := charged_before(state, release, canonical(body), fresh=fresh)) is not None:
+            text = entry_store.canonical(body)
+            if (earlier := admission.charged_before(state, release, text, fresh=fresh)) is not None:
                 return earlier
-            admit(state, release, dataset)
+            admission.admit(state, release, dataset)
             entry = self._append(page, "charge", body)
         return Receipt(self.party, entry.seq, entry.hash, state.origin)
 
@@ -159,17 +141,14 @@ class Ledger:
             kept = tuple(self._catch_up(page).receipts)
             if receipt not in kept:
                 self._append(page, "receipt", receipt.to_data())
-        check_announced(receipt, kept, after=after, where=self._journal.where)
+        admission.check_announced(receipt, kept, after=after, where=self._journal.where)
 
     def opening(self) -> Opening:
         """Which ledger this is, for peers to recognise."""
         return Opening(self._state.party, self._state.origin, anew=bool(self._state.reason))
 
     def recognise(self, opening: Opening) -> Receipt | None:
-        """The receipt for the highest entry known of a peer's ledger, None without one.
-
-        Raises `LedgerReplaced` if the receipts kept here are of another one.
-        """
+        """The receipt for the highest entry known of a peer's ledger, or None; `LedgerReplaced` if it is another."""
         kept = self.receipts(opening.party)
         opening.check(kept, where=f"{opening.party}'s ledger", holder=self.party)
         return opening.highest(kept)
@@ -258,7 +237,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """The whole history, read from the store and checked against the chain."""
         with self._journal.reading() as page:
-            return tuple(follow(page.rows(1), seq=0, head=GENESIS, where=self._journal.where))
+            return tuple(entry_store.follow(page.rows(1), seq=0, head=GENESIS, where=self._journal.where))
 
     def verify(self, receipts: Iterable[Receipt] = ()) -> Verified:
         """Check the whole history against its chain, against its totals, and against peers' receipts.
@@ -271,14 +250,14 @@ class Ledger:
         with self._lock, self._journal.reading() as page:
             known = self._catch_up(page)
             replayed, heads = LedgerState(self._journal.where), [GENESIS]
-            for entry in follow(page.rows(1), seq=0, head=GENESIS, where=self._journal.where):
+            for entry in entry_store.follow(page.rows(1), seq=0, head=GENESIS, where=self._journal.where):
                 replayed.read(entry)
                 heads.append(entry.hash)
         if replayed != known:
             raise LedgerAltered(
                 f"{self._journal.where}: its history was exchanged while this process held it."
             )
-        agreed = check_witnesses(self.opening(), witnesses, heads, where=self._journal.where)
+        agreed = admission.check_witnesses(self.opening(), witnesses, heads, where=self._journal.where)
         return Verified(party=self.party, entries=known.seq, head=known.head, receipts=agreed)
 
     def _current(self) -> LedgerState:
@@ -296,7 +275,7 @@ class Ledger:
                     f"{state.where}: entry {state.seq} has changed or gone since this process read it. Restore the "
                     "file from a copy, and ask peers for their receipts."
                 )
-        for entry in follow(rows, seq=state.seq, head=state.head, where=state.where):
+        for entry in entry_store.follow(rows, seq=state.seq, head=state.head, where=state.where):
             state.read(entry)
         if state.seq == 0:
             raise LedgerAltered(f"{state.where}: all of its entries are gone. Restore the file from a copy.")
@@ -304,6 +283,7 @@ class Ledger:
 
     def _append(self, page: Page, kind: str, body: Mapping[str, Any]) -> Entry:
         # The state is not told: it reads the entry back at its next turn, once the transaction has ended.
-        entry = write(self._state.seq + 1, self._state.head, kind=kind, time=now(), body=body)
+        seq, head = self._state.seq + 1, self._state.head
+        entry = entry_store.write(seq, head, kind=kind, time=entry_store.now(), body=body)
         page.append(entry)
         return entry

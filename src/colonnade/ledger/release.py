@@ -23,6 +23,7 @@ PARTS: tuple[PartName, ...] = ("training", "held-out")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 _READER = Reader().name
 _TEXTS = ("id", "run", "plan", "what", "receiver")
+_GROUPS = ("owners", "shown_to", "share_holders")
 
 
 @dataclass(frozen=True)
@@ -220,9 +221,7 @@ class Release:
 
     def _roles(self) -> dict[str, Any]:
         return {
-            "owners": list(self.owners or ()),
-            "shown_to": list(self.shown_to),
-            "share_holders": list(self.share_holders),
+            **{name: list(getattr(self, name) or ()) for name in _GROUPS},
             "threshold": self.threshold,
             "coalitions": [
                 {"owners": bound.owners, "event": event_to_data(bound.event)} for bound in self.coalitions
@@ -245,7 +244,7 @@ class Release:
                 CoalitionBound(item["owners"], event_from_data(item["event"])) for item in data["coalitions"]
             )
             roles = {
-                **{name: tuple(map(str, data[name])) for name in ("owners", "shown_to", "share_holders")},
+                **{name: tuple(map(str, data[name])) for name in _GROUPS},
                 "threshold": data["threshold"],
                 "coalitions": tuple(coalitions),
                 "published": data["published"],

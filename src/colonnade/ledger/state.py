@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -42,13 +42,15 @@ class Comparison:
             raise ValueError("a comparison names its data set and its run")
 
     def to_data(self) -> dict[str, Any]:
-        """The body of its entry, whose time is the entry's."""
         through = {"through": self.through} if self.through else {}
         return {"dataset": self.dataset, "partners": list(self.partners), "run": self.run, **through}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, time: str) -> Comparison:
         return cls(data["dataset"], tuple(data["partners"]), data["run"], time, data.get("through", ""))
+
+
+_SAID = ("job", "request", "what", "by", "approved", "party", "because")
 
 
 @dataclass(frozen=True)
@@ -85,26 +87,16 @@ class Decision:
         return canonical(self._said()).encode()
 
     def _said(self) -> dict[str, Any]:
-        return {
-            "party": self.party,
-            "job": self.job,
-            "request": self.request,
-            "what": self.what,
-            "costs": [list(cost) for cost in self.costs],
-            "by": self.by,
-            "approved": self.approved,
-            "because": self.because,
-        }
+        costs = [list(cost) for cost in self.costs]
+        return {**{name: getattr(self, name) for name in _SAID}, "costs": costs}
 
     def to_data(self) -> dict[str, Any]:
-        """The body of its entry, whose time is the entry's."""
         return {**self._said(), "signature": dict(self.signature)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, time: str = "") -> Decision:
-        texts = ("job", "request", "what", "by", "approved", "party", "because")
         return cls(
-            **{name: data[name] for name in texts},
+            **{name: data[name] for name in _SAID},
             costs=tuple((str(who), str(unit), float(epsilon)) for who, unit, epsilon in data["costs"]),
             signature=tuple(sorted((str(key), str(value)) for key, value in data["signature"].items())),
             time=time,
@@ -233,8 +225,9 @@ class LedgerState:
                 self.party, self.format = body["party"], body["format"]
                 self.reason = str(body.get("reason", ""))
             case "budget":
-                budget = budget_from_data(body)
-                self.budgets[budget.account] = budget
+                account = Account(body["dataset"], body["unit"], body["observer"])
+                epsilon = math.inf if body["epsilon"] == "inf" else body["epsilon"]
+                self.budgets[account] = Budget(account, epsilon=epsilon, delta=body["delta"])
             case "charge":
                 release = Release.from_data(body["release"])
                 if release.id in self.charged:
@@ -302,9 +295,7 @@ class LedgerState:
         spent = self.lost(account, budget.delta)
         epsilon = spent.epsilon(budget.delta)
         return Total(
-            dataset=account.dataset,
-            unit=account.unit,
-            observer=account.observer,
+            **asdict(account),
             epsilon=epsilon,
             delta=budget.delta,
             budget_epsilon=budget.epsilon,
@@ -326,21 +317,9 @@ def accounts(release: Release, dataset: str) -> tuple[Account, ...]:
 
 
 def budget_to_data(budget: Budget) -> dict[str, Any]:
-    account = budget.account
-    return {
-        "dataset": account.dataset,
-        "unit": account.unit,
-        "observer": account.observer,
-        # JSON has no infinities.
-        "epsilon": "inf" if math.isinf(budget.epsilon) else budget.epsilon,
-        "delta": budget.delta,
-    }
-
-
-def budget_from_data(data: Any) -> Budget:
-    account = Account(data["dataset"], data["unit"], data["observer"])
-    epsilon = math.inf if data["epsilon"] == "inf" else data["epsilon"]
-    return Budget(account, epsilon=epsilon, delta=data["delta"])
+    # JSON has no infinities.
+    epsilon = "inf" if math.isinf(budget.epsilon) else budget.epsilon
+    return {**asdict(budget.account), "epsilon": epsilon, "delta": budget.delta}
 
 
 def left(budget: float, epsilon: float) -> float:
@@ -424,9 +403,7 @@ def prospects(state: LedgerState, release: Release, dataset: str) -> tuple[Prosp
             after = math.inf if added.unbounded else spent.epsilon(budget.delta, *added.events, part=part)
             seen.append(
                 Prospect(
-                    account.dataset,
-                    account.unit,
-                    account.observer,
+                    **asdict(account),
                     delta=budget.delta,
                     epsilon=rounded_up(alone),
                     budget=budget.epsilon,

@@ -237,19 +237,17 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
             ) from None
         if _same(draft, lock) and not _exists(name):
             if holds_paid(draft):
-                os.close(lock)
-                raise NameInUse(
-                    f"--output: a run that was to be {name} was stopped after its release was paid for, and left it. "
-                    f"`colonnade recover {name}` finishes it. Name another folder for this run."
-                )
-            if (draft / BEGUN).is_file():
-                os.close(lock)
-                raise NameInUse(
-                    f"--output: a run that was to be {name} was killed when it was being charged. `colonnade recover "
-                    f"{name}` puts its record there. Name another folder for this run."
-                )
-            _empty(draft)
-            return name, draft, lock
+                found, rest = "stopped after its release was paid for, and left it", "finishes it"
+            elif (draft / BEGUN).is_file():
+                found, rest = "killed when it was being charged", "puts its record there"
+            else:
+                _empty(draft)
+                return name, draft, lock
+            os.close(lock)
+            raise NameInUse(
+                f"--output: a run that was to be {name} was {found}. `colonnade recover {name}` {rest}. Name another "
+                "folder for this run."
+            )
         os.close(lock)
     raise NameInUse(
         f"--output: other runs keep taking {name}. Nothing was run or charged here. Name another folder."

@@ -18,19 +18,7 @@ from typing import TYPE_CHECKING, Any
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
 from colonnade.federation.files import check_format, sealed_text, write_whole
 from colonnade.report.plain import lines_text, now
-from colonnade.runs.folders import (
-    BEGUN,
-    FAILED,
-    MODELS,
-    RESERVE,
-    draft_of,
-    free_name,
-    holds_paid,
-    left_behind,
-    name_of,
-    only_one,
-    uninterrupted,
-)
+from colonnade.runs import folders
 from colonnade.runs.run_folders import FACTS, RUNS
 
 if TYPE_CHECKING:
@@ -130,7 +118,8 @@ def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> No
         if (path := federation.ledgers[owner].path) is not None
     }
     with suppress(OSError):
-        write_whole(folder.draft / BEGUN, json.dumps({**_record(job, run, stopped), "ledgers": ledgers}))
+        text = json.dumps({**_record(job, run, stopped), "ledgers": ledgers})
+        write_whole(folder.draft / folders.BEGUN, text)
 
 
 def keep_failure(folder: Folder, record: FailureRecord) -> Path | None:
@@ -138,7 +127,7 @@ def keep_failure(folder: Folder, record: FailureRecord) -> Path | None:
     text = sealed_text(record.to_data())
     try:
         folder.clear()
-        write_whole(folder.draft / FAILED, text)
+        write_whole(folder.draft / folders.FAILED, text)
         return folder.finish()
     except OSError:
         return None
@@ -187,20 +176,20 @@ def killed_run(draft: Path) -> FailureRecord | None:
     from colonnade.ledger import Ledger
     from colonnade.report.record import FailureRecord
 
-    if not (draft / BEGUN).is_file() or holds_paid(draft):
+    if not (draft / folders.BEGUN).is_file() or folders.holds_paid(draft):
         return None
-    with only_one(os.open(draft, os.O_RDONLY | os.O_DIRECTORY)) as free:
+    with folders.only_one(os.open(draft, os.O_RDONLY | os.O_DIRECTORY)) as free:
         if not free:
             return None
     try:
-        facts = dict(json.loads((draft / BEGUN).read_text(encoding="utf-8")))
+        facts = dict(json.loads((draft / folders.BEGUN).read_text(encoding="utf-8")))
         recorded = {
             owner: (Path(one["path"]), str(one["dataset"])) for owner, one in facts["ledgers"].items()
         }
         begun = FailureRecord.model_validate(facts | {"charged": {}, "ledgers": {}})
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ModelDamaged(
-            f"{draft / BEGUN} was changed since the run wrote it. Ledgers have what was charged."
+            f"{draft / folders.BEGUN} was changed since the run wrote it. Ledgers have what was charged."
         ) from None
     ledgers = {owner: Ledger.open(path) for owner, (path, _) in recorded.items()}
     datasets = {owner: dataset for owner, (_, dataset) in recorded.items()}
@@ -214,40 +203,40 @@ def killed_in(folder: Path) -> dict[Path, dict[str, Any]]:
         try:
             record = killed_run(draft)
         except ColonnadeError:
-            found[name_of(draft)] = {"state": "unreadable"}
+            found[folders.name_of(draft)] = {"state": "unreadable"}
             continue
         if record is not None and record.charged:
-            found[name_of(draft)] = record.to_data()
+            found[folders.name_of(draft)] = record.to_data()
     return found
 
 
 def put_away(name: Path) -> tuple[Path, FailureRecord] | None:
     """Name the record of a run that was killed; one that nobody was charged for leaves nothing. None: no such run."""
-    draft = draft_of(name)
+    draft = folders.draft_of(name)
     record = killed_run(draft)
     if record is None:
         return None
     if not record.charged:
         shutil.rmtree(draft)
         return name, record
-    write_whole(draft / FAILED, sealed_text(record.to_data()))
-    for path in (draft / BEGUN, draft / RESERVE):
+    write_whole(draft / folders.FAILED, sealed_text(record.to_data()))
+    for path in (draft / folders.BEGUN, draft / folders.RESERVE):
         path.unlink(missing_ok=True)
-    return draft.rename(free_name(name)), record
+    return draft.rename(folders.free_name(name)), record
 
 
 def recovered(run: Path) -> tuple[Path, RunRecord | None]:
     """Make the rest of a run that was stopped; where it lies, and its record: None for a comparison, which has none."""
     place = _place(run)
-    with left_behind(place) as free, uninterrupted():
+    with folders.left_behind(place) as free, folders.uninterrupted():
         if not free:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
-        record = None if (place / MODELS).is_dir() else recover_run(place)
-        for left in (FAILED, BEGUN):
+        record = None if (place / folders.MODELS).is_dir() else recover_run(place)
+        for left in (folders.FAILED, folders.BEGUN):
             (place / left).unlink(missing_ok=True)
         if place.name.startswith("."):
-            (place / RESERVE).unlink(missing_ok=True)
-            place = place.rename(free_name(name_of(place)))
+            (place / folders.RESERVE).unlink(missing_ok=True)
+            place = place.rename(folders.free_name(folders.name_of(place)))
     return place, record
 
 
@@ -256,9 +245,9 @@ def _place(given: Path) -> Path:
 
     if not given.name:
         raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")
-    for place in (given, draft_of(given), RUNS / given, draft_of(RUNS / given)):
+    for place in (given, folders.draft_of(given), RUNS / given, folders.draft_of(RUNS / given)):
         whole = (place / FACTS).is_file()
-        if holds_paid(place) and (not whole or (place / PAID).is_file()):
+        if folders.holds_paid(place) and (not whole or (place / PAID).is_file()):
             return place
         if whole:
             raise ModelError(

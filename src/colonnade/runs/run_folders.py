@@ -50,17 +50,13 @@ class RunFolder:
 
     @property
     def failed(self) -> bool:
-        """Whether it was charged for and did not reach its end."""
         return self.facts.get("state") == "failed"
 
     @property
     def state(self) -> str:
-        if self.facts.get("state") in (UNFINISHED, GOES_ON):
-            return str(self.facts["state"])
-        if self.failed:
-            return "failed"
-        if self.recorded:
-            return str(self.facts["state"])
+        state = self.facts.get("state")
+        if self.recorded or state in (UNFINISHED, GOES_ON, "failed"):
+            return str(state)
         return "done" if self.facts.get("learnt") else "no model"
 
     @property
@@ -114,12 +110,7 @@ def is_run(folder: Path) -> bool:
 
 def read_run(folder: Path) -> RunFolder:
     path = next(folder / name for name in RECORDS if (folder / name).is_file())
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except (ValueError, RecursionError):
-        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
+    facts = _json(path)
     if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
         raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
     check_format(facts, path)
@@ -130,6 +121,15 @@ def read_run(folder: Path) -> RunFolder:
             "be as it was. Put the file back as it was."
         )
     return RunFolder(folder, facts)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError):
+        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
 
 
 def runs_in(folder: Path) -> tuple[Path, ...]:
@@ -259,14 +259,10 @@ def run_line(run: RunFolder) -> dict[str, Any]:
     from colonnade.report.record import EvaluationRecord
 
     facts, score = run.facts, None
-    with suppress(ValidationError):
-        score = (
-            score_text(EvaluationRecord.model_validate(facts["evaluated"]))
-            if facts.get("evaluated")
-            else None
-        )
-    plan = facts.get("plan")
-    epsilon = facts.get("epsilon")
+    if facts.get("evaluated"):
+        with suppress(ValidationError):
+            score = score_text(EvaluationRecord.model_validate(facts["evaluated"]))
+    plan, epsilon = facts.get("plan"), facts.get("epsilon")
     if isinstance(plan, dict):
         # What promises nothing has none; runs of 0.1 have it beside the rest of the plan.
         epsilon = plan.get("spec", plan).get("epsilon") if facts.get("guarantees", True) else None
@@ -301,12 +297,7 @@ def page_of(run: RunFolder, alongside: Sequence[Path] = ()) -> str:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since it was written.") from None
+    facts = _json(path)
     return facts if isinstance(facts, dict) else {}
 
 

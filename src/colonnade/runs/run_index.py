@@ -17,17 +17,9 @@ from typing import Any
 from colonnade.errors import FileMissing
 from colonnade.federation.holdout import LOG, standing_of, waits_for
 from colonnade.report.plain import STEPS, duration_text, size_text
+from colonnade.runs import run_folders
 from colonnade.runs.folders import FAILED, being_written, name_of
-from colonnade.runs.run_folders import (
-    GOES_ON,
-    RECORDS,
-    UNFINISHED,
-    RunFolder,
-    not_ended,
-    read_or_damaged,
-    run_line,
-    unfinished,
-)
+from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder
 
 GRAIN_NS = 2_000_000_000
 """A change within this time of the last look may have the same time as the look."""
@@ -49,8 +41,6 @@ class Listed:
 
 
 class RunIndex:
-    """What lies in one folder of runs."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
@@ -86,7 +76,7 @@ class RunIndex:
         if listed.open:
             return RunFolder(self.folder / name, {"state": listed.state})
         try:
-            return read_or_damaged(self.folder / name)
+            return run_folders.read_or_damaged(self.folder / name)
         except StopIteration:
             with self._lock:
                 self._ended.pop(name, None)
@@ -103,7 +93,7 @@ class RunIndex:
         if kept is not None and kept[0] == stamp:
             return kept[1]
         try:
-            line = run_line(self.read(listed.name))
+            line = run_folders.run_line(self.read(listed.name))
         except FileMissing:
             blank = dict.fromkeys(("name", "task", "epsilon", "rows"))
             line = {**blank, "score": "", "date": "", "state": "removed"}
@@ -144,12 +134,16 @@ class RunIndex:
                 state = "failed" if record[0] == FAILED else "ended"
                 self._ended[name], self._sorted = Listed(name, record[1].st_mtime, state), None
         self._others = tuple(name for name in self._others if name not in self._ended)
-        going = [_listed(run) for name in self._others if (run := not_ended(self.folder / name)) is not None]
+        going = [
+            _listed(run)
+            for name in self._others
+            if (run := run_folders.not_ended(self.folder / name)) is not None
+        ]
         for draft in (self.folder / name for name in self._drafts):
             name = name_of(draft).name
             if being_written(draft):
                 going.append(Listed(name, time.time(), RUNNING))
-            elif unfinished(draft) is not None:
+            elif run_folders.unfinished(draft) is not None:
                 going.append(Listed(name, 0.0, UNFINISHED))
         return going
 
@@ -165,7 +159,7 @@ def _listed(run: RunFolder) -> Listed:
 
 
 def _record(folder: Path) -> tuple[str, stat_result] | None:
-    for name in RECORDS:
+    for name in run_folders.RECORDS:
         try:
             return name, (folder / name).stat()
         except OSError:

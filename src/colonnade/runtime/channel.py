@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from colonnade.runtime.wire import AHEAD, Mailbox
@@ -40,8 +40,6 @@ def readable(reason: str) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """One frame that arrived, as it arrived."""
-
     sender: str
     step: str
     frame: bytes
@@ -114,16 +112,9 @@ class StepFacts:
 
 
 def step_line(member: str, job: str, facts: StepFacts) -> str:
-    line = {
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-        "member": member,
-        "job": job,
-        "step": facts.step,
-        "sent": facts.sent,
-        "received": facts.received,
-        "seconds": round(facts.seconds, 6),
-    }
-    return json.dumps(line)
+    time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    measured = {**asdict(facts), "seconds": round(facts.seconds, 6)}
+    return json.dumps({"time": time, "member": member, "job": job, **measured})
 
 
 class LoggedChannel:
@@ -194,6 +185,5 @@ class MemoryChannel:
 
 
 def memory_network(names: tuple[str, ...]) -> dict[str, MemoryChannel]:
-    """A channel for each name, all connected, for the parties of one event loop."""
     boxes = {name: Mailbox(name, tuple(other for other in names if other != name)) for name in names}
     return {name: MemoryChannel(name, boxes) for name in names}

@@ -185,17 +185,11 @@ class SealedChannel:
         self._openers = openers
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
-        if to not in self._sealers:
-            raise LocalProtocolError(
-                f"{self.name} has no sealed line to {to!r}; its peers are {sorted(self._sealers)}"
-            )
+        self._check_peer(to)
         await self._inner.send(to, step, self._sealers[to].seal(frame, step=step))
 
     async def receive(self, peer: str, step: str, timeout: float) -> Frame:
-        if peer not in self._openers:
-            raise LocalProtocolError(
-                f"{self.name} has no sealed line from {peer!r}; its peers are {sorted(self._openers)}"
-            )
+        self._check_peer(peer)
         sealed = await self._inner.receive(peer, step, timeout)
         try:
             return self._openers[peer].open(sealed, step=step)
@@ -207,6 +201,12 @@ class SealedChannel:
 
     def stop(self, reason: str | None) -> None:
         self._inner.stop(reason)
+
+    def _check_peer(self, peer: str) -> None:
+        if peer not in self._sealers:
+            raise LocalProtocolError(
+                f"{self.name} has no sealed line to {peer!r}; its peers are {sorted(self._sealers)}"
+            )
 
 
 async def seal(

@@ -47,8 +47,6 @@ class ReplayRandomness(KeyedRandomness):
 
 @dataclass(frozen=True)
 class FramePosition:
-    """A frame in a record: its step, and where it is."""
-
     step: str
     start: int
     size: int

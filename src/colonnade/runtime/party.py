@@ -103,7 +103,6 @@ class Group:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Every node, once: owners, server, computing parties that are neither."""
         return tuple(dict.fromkeys((*self.owners, self.server, *self.computing_parties)))
 
     @property

@@ -6,8 +6,8 @@ A program is a coroutine ``program(party, table, *agreed)``. Every party runs th
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -191,18 +191,7 @@ def _finish(work: Awaitable[T]) -> T:
     except RuntimeError:
         asyncio.run(main())
         return outcome[0]
-    # A notebook's loop already runs in this thread; the parties get a thread and a loop of their own.
-    failure: list[BaseException] = []
-
-    def in_thread() -> None:
-        try:
-            asyncio.run(main())
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=in_thread, name="colonnade")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
+    # A notebook's loop already runs in this thread; the parties get a thread and a loop of their own. The pool is not
+    # waited for: Ctrl-C ends the cell at once.
+    ThreadPoolExecutor(1, thread_name_prefix="colonnade").submit(asyncio.run, main()).result()
     return outcome[0]

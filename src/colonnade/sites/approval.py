@@ -113,7 +113,6 @@ def _read_proposal(value: Any, field: str) -> Any:
 
 
 def propose(kit: Kit, job: str, *, hours: float = HOURS) -> Proposal:
-    """Propose a job, as the administrator whose kit this is; another one may confirm it for so many hours."""
     if not 0 < hours <= MOST_HOURS:
         raise InputError(f"--hours: found {hours:g}; it must be greater than 0 and at most {MOST_HOURS:g}.")
     _check_submits(kit)
@@ -164,18 +163,18 @@ def _signed(kit: Kit, proposal: Proposal, scheme: str) -> Signature:
 
 
 def note_submission(
-    given: str, *, kit: Kit, ledger: Ledger, job: str, what: str, text: str, party: str, resumed: bool
+    given: str, job: Job | ScoreJob, *, kit: Kit, ledger: Ledger, run: str, party: str, resumed: bool
 ) -> None:
-    """Check what two administrators signed for the run `job` and note it in the ledger, or raise `NotApproved`."""
+    """Check what two administrators signed for a run and note it in the ledger, or raise `NotApproved`."""
     try:
         proposal = Proposal.parse(given, name="what administrators signed")
     except InputError as error:
         raise NotApproved(f"{party}: {error}") from None
     earlier = [decision for decision in ledger.decisions() if decision.request == proposal.digest]
-    if resumed and earlier and earlier[0].job == job:
+    if resumed and earlier and earlier[0].job == run:
         return
     try:
-        if proposal.job != text:
+        if proposal.job != job.text:
             raise NotTrusted("they signed another job than this one")
         for scheme in _PURPOSES:
             proposal.check_signed(scheme, kit.trust())
@@ -183,14 +182,15 @@ def note_submission(
         if proposal.over():
             raise NotTrusted(f"it was to begin by {proposal.until[:16].replace('T', ' ')} UTC")
         signed = {proposal.proposer: proposal.proposal, proposal.confirmer: proposal.confirmation}
+        what = f"{job.name!r} by {job.method} of {', '.join(job.parties)}"
         decisions = [
-            Decision(job, proposal.digest, what, (), by, approved=True, party=party, signature=signature)
+            Decision(run, proposal.digest, what, (), by, approved=True, party=party, signature=signature)
             for by, signature in signed.items()
         ]
         # The first note of a proposal wins, whichever process of this party writes it.
         written = not earlier and all(map(ledger.note_decision, decisions))
         first = next(one for one in ledger.decisions() if one.request == proposal.digest)
-        if not written or first.job != job:
+        if not written or first.job != run:
             raise NotTrusted(f"it was for the run {first.job}, and is for one run")
     except NotTrusted as error:
         raise NotApproved(
@@ -232,8 +232,7 @@ class Request:
 
     def to_data(self) -> dict[str, Any]:
         """The request as JSON data, without decisions, which the ledger has."""
-        facts = {"format": _FORMAT, **asdict(replace(self, decisions=()))}
-        return {name: facts[name] for name in facts if name != "decisions"}
+        return {"format": _FORMAT, **{name: one for name, one in asdict(self).items() if name != "decisions"}}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Request:
@@ -254,7 +253,6 @@ def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) 
 def approve(
     kit: Kit, job: str, *, by: str, key: SigningKey | None = None, patience: float = PATIENCE
 ) -> Request:
-    """Say yes to a job, as this person; returns the request with all that was decided by then."""
     return _decide(kit, job, by, True, "", key, patience)
 
 

@@ -107,10 +107,10 @@ class FlareChannel:
         if self._relay == self.name:
             self._there = self._called
         elif self._relay is not None and peer != self._relay:
-            await self._ask(self._relay, _ROOM, {}, None, _PING_SECONDS)
+            await self._ask(self._relay, _ROOM, _PING_SECONDS)
         if self._there is not None and peer not in (*self._there, self._relay):
             return False
-        return bool(await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) == ReturnCode.OK)
+        return bool(await self._ask(peer, _ROOM, _PING_SECONDS) == ReturnCode.OK)
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
         self._mailbox.check_peer(to)
@@ -118,7 +118,7 @@ class FlareChannel:
         self._sent[to] += 1
         pause, most = _PAUSE_SECONDS
         while number - self._used[to] >= AHEAD:
-            code = await self._ask(to, _ROOM, {}, None, _PING_PATIENCE)
+            code = await self._ask(to, _ROOM, _PING_PATIENCE)
             await self._refuse_gone(to, step, code)
             if number - self._used[to] >= AHEAD:
                 await asyncio.sleep(pause)
@@ -140,7 +140,7 @@ class FlareChannel:
             headers = {"reason": (reason or "")[:_MOST_REASON], "total": self._sent[peer]}
             # Whoever seems to be gone is told too, and not waited for: this member has its own outcome to write.
             patience = _FAREWELL_SECONDS if self._mailbox.fell(peer) is None else _PING_SECONDS
-            self._farewells.append(asyncio.create_task(self._ask(peer, _STOP, headers, None, patience)))
+            self._farewells.append(asyncio.create_task(self._ask(peer, _STOP, patience, headers)))
 
     async def interrupt(self, reason: str) -> None:
         """End all waiting, for this reason or for a peer that died: an engine then stops the job for everybody."""
@@ -161,7 +161,7 @@ class FlareChannel:
 
     async def _silent(self, peers: list[str]) -> list[str]:
         """Those of these peers that do not answer, within a second each: the engine does not wait much longer."""
-        codes = await asyncio.gather(*(self._ask(peer, _ROOM, {}, None, _PING_SECONDS) for peer in peers))
+        codes = await asyncio.gather(*(self._ask(peer, _ROOM, _PING_SECONDS) for peer in peers))
         return [peer for peer, code in zip(peers, codes, strict=True) if code != ReturnCode.OK]
 
     async def close(self) -> None:
@@ -173,7 +173,7 @@ class FlareChannel:
                     while self._underway[peer]:
                         if self._mailbox.ended(peer) or self._mailbox.interrupted is not None:
                             break
-                        if await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) in _GONE:
+                        if await self._ask(peer, _ROOM, _PING_SECONDS) in _GONE:
                             break
                         await self._again(peer)
                         await asyncio.sleep(_PAUSE_SECONDS[0])
@@ -192,7 +192,7 @@ class FlareChannel:
 
     async def _lose(self, peer: str, why: str = "its process cannot be reached any more") -> None:
         others = [other for other in self._addresses if other != peer and not self._mailbox.ended(other)]
-        codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _SURE_SECONDS) for other in others))
+        codes = await asyncio.gather(*(self._ask(other, _ROOM, _SURE_SECONDS) for other in others))
         answered = {other for other, code in zip(others, codes, strict=True) if code == ReturnCode.OK}
         answered |= self._spoke
         # While these were asked, another task may have found that one of them is gone.
@@ -209,7 +209,7 @@ class FlareChannel:
     async def _watch(self, peer: str) -> None:
         while not self._mailbox.ended(peer):
             await asyncio.sleep(_PING_SECONDS)
-            code = await self._ask(peer, _ROOM, {}, None, self._patience(peer))
+            code = await self._ask(peer, _ROOM, self._patience(peer))
             if code == ReturnCode.OK:
                 code = await self._again(peer)
             if code in _GONE:
@@ -221,7 +221,7 @@ class FlareChannel:
         for number, (step, frame, since) in list(self._underway[peer].items()):
             if number in self._underway[peer] and time.monotonic() - since > _LOST_SECONDS:
                 for headers, piece in self._pieces(peer, number, step, frame):
-                    code = await self._ask(peer, _FRAME, headers, piece, self._patience(peer))
+                    code = await self._ask(peer, _FRAME, self._patience(peer), headers, piece)
                     if code != ReturnCode.OK:
                         return code
         return str(ReturnCode.OK)
@@ -265,10 +265,10 @@ class FlareChannel:
         return str(sent.get(self._addresses[to]) or ReturnCode.OK)
 
     async def _ask(
-        self, peer: str, topic: str, headers: Mapping[str, Any], payload: bytes | None, timeout: float
+        self, peer: str, topic: str, timeout: float, headers: dict[str, Any] | None = None, piece: Any = None
     ) -> str:
         def ask() -> str:
-            message = new_cell_message(dict(headers), payload)
+            message = new_cell_message(headers or {}, piece)
             try:
                 reply = self._cell.send_request(
                     _CHANNEL, topic, self._addresses[peer], message, timeout, optional=True

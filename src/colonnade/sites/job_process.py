@@ -26,7 +26,6 @@ _GRACE_SECONDS = 0.1
 
 
 def run(kind: str) -> int:
-    """Take one job from the standard input and run it; returns the process's exit code."""
     jobs: list[dict[str, Any]] = []
     listening = threading.Thread(target=_listen, args=(jobs,), name="colonnade listens")
     listening.start()

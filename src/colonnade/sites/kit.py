@@ -47,7 +47,6 @@ class Exclusions:
         return None
 
     def check(self, certificate: x509.Certificate, name: str) -> None:
-        """Return unless the holder of this certificate is excluded; otherwise raise `NotTrusted`."""
         when = self.since(name, key_of(certificate))
         if when is not None:
             raise NotTrusted(f"{name!r} was excluded from this federation on {when[:10]}")
@@ -172,15 +171,9 @@ JOBS = "jobs"
 # What an administrator may ask of a site. Shell commands would let whoever administrates the federation read a
 # party's files, and code in a job would run with a party's data.
 _RIGHTS = {
-    "submit_job": "any",
-    "clone_job": "none",
-    "manage_job": "any",
-    "download_job": "any",
-    "view": "any",
+    **dict.fromkeys(("submit_job", "manage_job", "download_job", "view"), "any"),
+    **dict.fromkeys(("clone_job", "shell_commands", "byoc", "server-predeployed-flwr"), "none"),
     "operate": "o:site",
-    "shell_commands": "none",
-    "byoc": "none",
-    "server-predeployed-flwr": "none",
 }
 # By FLARE's name of a role; whoever may submit may stop, and whoever may stop may look.
 _ROLES = {

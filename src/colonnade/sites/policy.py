@@ -42,16 +42,12 @@ _KEY = re.compile(r"[0-9A-Fa-f]{64}")
 
 
 class RangeForm(Form):
-    """Numbers from `least` to `most`; either may be left out."""
-
     least: float | None = None
     most: float | None = None
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """The values of one option that a policy accepts beside its default."""
-
     option: str
     least: float | None = None
     most: float | None = None
@@ -376,9 +372,11 @@ class Policy(_PolicyForm):
         usual = Group.of(job.parties, active=job.active, server=job.server).threshold
         least = usual if self.threshold is None else self.threshold
         if group.threshold < least or (self.threshold is None and group.threshold != usual):
-            said = f"the least accepted is {least}"
-            if self.threshold is None:
-                said = f"accepted is the default, {usual}"
+            said = (
+                f"accepted is the default, {usual}"
+                if self.threshold is None
+                else f"the least accepted is {least}"
+            )
             raise PolicyRefused(
                 f"{self.name}, threshold: in the job {group.threshold} computing parties may pool what they have "
                 f"and learn nothing, and {said}. To accept it, write threshold = {group.threshold}."
@@ -396,13 +394,13 @@ class Policy(_PolicyForm):
         named = set(committee if self.computing_parties is None else (*self.computing_parties, party))
         strangers = [name for name in group.computing_parties if name not in named]
         if strangers:
-            named_here, default = self.computing_parties, ""
-            if named_here is None:
-                named_here, default = committee, ", the default"
+            accepted = (
+                (*committee, "the default") if self.computing_parties is None else self.computing_parties
+            )
             raise PolicyRefused(
                 f"{self.name}, computing parties: the job gives shares to {', '.join(strangers)}, and accepted "
-                f"are {', '.join(named_here)}{default}. To accept it, write computing_parties = "
-                f"{json.dumps(group.computing_parties)}."
+                f"are {', '.join(accepted)}. To accept it, "
+                f"write computing_parties = {json.dumps(group.computing_parties)}."
             )
 
     def _check_delta(self, delta: float) -> None:

@@ -303,7 +303,6 @@ class KitHeartbeat(FLComponent):  # type: ignore[misc]
         self._presence: Presence | None = None
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Begin to listen before this party registers."""
         if event_type == EventType.BEFORE_CLIENT_REGISTER:
             self._kit = Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_root_dir())
             self._presence = Presence(copy_of(self._kit), since=now())

@@ -83,7 +83,7 @@ def write_job(
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-class Administration:
+class Administration(contextlib.AbstractContextManager["Administration"]):
     """A session with a federation's server, with the rights of an administrator's kit. Close it, or use `with`."""
 
     def __init__(self, kit: Kit, *, timeout: float = 30.0) -> None:
@@ -95,9 +95,6 @@ class Administration:
         with _quietly(f"the federation's server refused {kit.path.name}"):
             self._session = new_secure_session(kit.identity().name, str(kit.path), timeout=timeout)
             self._session.set_timeout(_ANSWER_SECONDS)
-
-    def __enter__(self) -> Administration:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
@@ -207,7 +204,6 @@ def start(kit: Kit) -> subprocess.Popen[bytes]:
 
 
 def check_startable(kit: Kit) -> None:
-    """Return if this kit does not run yet and lies where FLARE can start jobs."""
     for path in (str(kit.path), sys.executable):
         if shlex.split(path) != [path]:
             # FLARE puts both into one line for a job's process, without quotes.
@@ -351,8 +347,6 @@ class _Launcher(ProcessJobLauncher):  # type: ignore[misc]
 
 
 class ServerLauncher(_Launcher):
-    """The server's."""
-
     kind = "server"
 
     def get_command(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> str:
@@ -360,8 +354,6 @@ class ServerLauncher(_Launcher):
 
 
 class PartyLauncher(_Launcher):
-    """A party's."""
-
     kind = "party"
 
     def get_command(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> str:

@@ -70,18 +70,12 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 # A certificate's common name has no more letters.
 MAX_HOST = 64
 _HOST = re.compile(rf"[A-Za-z0-9][A-Za-z0-9.-]{{0,{MAX_HOST - 1}}}")
-_BUILDERS: tuple[dict[str, Any], ...] = (
-    {
-        "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
-        "args": {"template_file": ["master_template.yml"]},
-    },
-    {
-        "path": "nvflare.lighter.impl.static_file.StaticFileBuilder",
-        "args": {"config_folder": "config", "scheme": SCHEME},
-    },
-    {"path": "nvflare.lighter.impl.cert.CertBuilder", "args": {"root_valid_days": _VALID_DAYS}},
-    {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
-)
+_BUILDERS: dict[str, dict[str, Any]] = {
+    "workspace.WorkspaceBuilder": {"template_file": ["master_template.yml"]},
+    "static_file.StaticFileBuilder": {"config_folder": "config", "scheme": SCHEME},
+    "cert.CertBuilder": {"root_valid_days": _VALID_DAYS},
+    "signature.SignatureBuilder": {},
+}
 
 
 @dataclass(frozen=True)
@@ -271,7 +265,6 @@ def approve_party(
 
 
 def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:
-    """Put together the kit of a member whose key is in `requested`, if its certificate is of this root."""
     with tempfile.TemporaryDirectory() as drafts:
         named = ("--request-dir", requested, "-w", Path(drafts), "--fingerprint", root)
         _flare(requested, "package", signed, *named)
@@ -290,7 +283,8 @@ def all_kits(
     own = invitation.own_members
     clients = ({"name": party, "type": "client", "org": party} for party in parties)
     members = [own["server"], *clients, own["admin"]]
-    project = {"api_version": 3, "name": federation, "participants": members, "builders": list(_BUILDERS)}
+    builders = [{"path": f"nvflare.lighter.impl.{name}", "args": given} for name, given in _BUILDERS.items()]
+    project = {"api_version": 3, "name": federation, "participants": members, "builders": builders}
     with tempfile.TemporaryDirectory() as drafts:
         written = Path(drafts) / "project.yml"
         written.write_text(json.dumps(project))

@@ -138,8 +138,6 @@ class Coordinator(_JobComponent, Controller):  # type: ignore[misc]
 
 
 class Member(_JobComponent, Executor):  # type: ignore[misc]
-    """A party's part in a job."""
-
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Listen before any peer may speak."""
         if event_type == EventType.START_RUN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +94,8 @@ def inputs_of(
     policy.check_job(job, member)
     ledger = file.open_ledger()
     if proposal:
-        note_submission(
-            proposal,
-            kit=kit,
-            ledger=ledger,
-            job=resumes or job_id,
-            what=f"{job.name!r} by {job.method} of {', '.join(job.parties)}",
-            text=job.text,
-            party=member,
-            resumed=resumed,
-        )
+        run = resumes or job_id
+        note_submission(proposal, job, kit=kit, ledger=ledger, run=run, party=member, resumed=resumed)
     elif policy.four_eyes:
         raise NotApproved(
             f"{member}: two administrators are to submit every job, and this one came without their signatures. "
@@ -110,10 +103,9 @@ def inputs_of(
         )
 
     table, part = file.table(), None
+    part_of = partial(requested_part, ledger=ledger, dataset=file.dataset, schema=table.schema)
     if isinstance(job, Job) and job.held_out is not None:
-        part = requested_part(
-            job.held_out, "training", ledger=ledger, dataset=file.dataset, schema=table.schema
-        )
+        part = part_of(job.held_out, "training")
         part.check(member)
     policed = PolicedLedger(ledger, policy)
     approves = None
@@ -138,9 +130,7 @@ def inputs_of(
 
     def evaluates() -> tuple[PartSpec, Callable[[Any, bool], None]]:
         share = job.held_out if isinstance(job, Job) else None
-        held_out = requested_part(
-            share or 0.0, "held-out", ledger=ledger, dataset=file.dataset, schema=table.schema
-        )
+        held_out = part_of(share or 0.0, "held-out")
         return held_out, asks(held_out, refuse_uninformative)
 
     value = refuse_before_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
