@@ -96,20 +96,6 @@ class NumberCode:
         made[absent] = np.eye(1, self.width, self.width - 1)
         return made
 
-    def places(self, features: Array) -> Array:
-        known = features[:, : self._known] / (self._size if self.missing else 1.0)
-        if self.shape == "circle":
-            u = np.arctan2(known[:, 0], known[:, 1]) * (2.0 / math.pi)
-        elif self.shape == "linear":
-            u = known[:, 0]
-        else:
-            u = self._along(known)
-        u = np.clip(u, -1.0, 1.0)
-        if self.missing:
-            halfway = (1.0 - 1.0 / math.sqrt(self._known + 1)) / 2.0
-            u = np.where(features[:, -1] > halfway, np.nan, u)
-        return u
-
     def score_range(self, weights: Array) -> tuple[float, float]:
         own = weights[: self._known] * (self._size if self.missing else 1.0)
         if self.shape == "linear":
@@ -168,17 +154,6 @@ class NumberCode:
         before = np.minimum(step.astype(np.int64), self.knots - 2)
         corners, share = simplex(self.knots), (step - before)[:, None]
         return np.asarray((1.0 - share) * corners[before] + share * corners[before + 1])
-
-    def _along(self, features: Array) -> Array:
-        corners = simplex(self.knots)
-        least, along = np.full(len(features), np.inf), np.zeros(len(features))
-        for knot in range(self.knots - 1):
-            step = corners[knot + 1] - corners[knot]
-            share = np.clip((features - corners[knot]) @ step / (step @ step), 0.0, 1.0)
-            away = np.sum((features - corners[knot] - share[:, None] * step) ** 2, axis=1)
-            along = np.where(away < least, knot + share, along)
-            least = np.minimum(away, least)
-        return along * (2.0 / (self.knots - 1)) - 1.0
 
 
 DAY_MICROSECONDS = 86_400_000_000

@@ -72,10 +72,6 @@ class Column(coding.Declared):
         """What turns coded values into features times `scale`."""
 
     @abstractmethod
-    def decoded(self, features: coding.Array, mode: coding.Mode) -> NDArray[Any]:
-        """The values whose features are nearest."""
-
-    @abstractmethod
     def shown(self, mode: coding.Mode) -> tuple[list[str], coding.Array]:
         """Some values in words, and the features of each."""
 
@@ -151,15 +147,12 @@ class NumberKind(Column):
 
         return plain if code.plain else shaped
 
-    def decoded(self, features: coding.Array, mode: coding.Mode) -> NDArray[Any]:
-        low, high = self.range
-        return self._value(low + (self.shape(mode).places(features) + 1.0) * ((high - low) / 2.0))
-
     def shown(self, mode: coding.Mode) -> tuple[list[str], coding.Array]:
-        code = self.shape(mode)
-        at_knots = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else np.array(_PLACES)
-        features = code.features(np.array([*at_knots, *([math.nan] if code.missing else [])]))
-        return [self._words(value) for value in self.decoded(features, mode)], features
+        code, (low, high) = self.shape(mode), self.range
+        places = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else np.array(_PLACES)
+        words = [self._words(low + (place + 1.0) * ((high - low) / 2.0)) for place in places.tolist()]
+        own = [MISSING] if code.missing else []
+        return words + own, code.features(np.append(places, [math.nan] * len(own)))
 
     def score_range(self, weights: coding.Array, mode: coding.Mode) -> tuple[float, float]:
         return self.shape(mode).score_range(weights)
@@ -181,10 +174,8 @@ class NumberKind(Column):
     def _read(self, column: Any) -> coding.Read: ...
 
     @abstractmethod
-    def _value(self, values: coding.Array) -> NDArray[Any]: ...
-
-    @abstractmethod
-    def _words(self, value: Any) -> str: ...
+    def _words(self, value: float) -> str:
+        """A value on the scale of the transform, as its owner would write it."""
 
     @property
     def _absent(self) -> str:
@@ -260,11 +251,8 @@ class NumericColumn(NumberKind):
     def _read(self, column: Any) -> coding.Read:
         return coding.floats(column)
 
-    def _value(self, values: coding.Array) -> NDArray[Any]:
-        return np.clip(self._back(values), self.low, self.high)
-
-    def _words(self, value: Any) -> str:
-        return MISSING if math.isnan(value) else f"{float(value):.4g}"
+    def _words(self, value: float) -> str:
+        return f"{float(np.clip(self._back(np.array(value)), self.low, self.high)):.4g}"
 
 
 @dataclass(frozen=True)
@@ -325,13 +313,8 @@ class DateColumn(NumberKind):
     def _read(self, column: Any) -> coding.Read:
         return coding.days(column, self.format)
 
-    def _value(self, values: coding.Array) -> NDArray[Any]:
-        absent = np.isnan(values)
-        exact = np.rint(np.where(absent, self.range[0], values) * coding.DAY_MICROSECONDS).astype(np.int64)
-        return np.where(absent, np.datetime64("NaT"), exact.astype("datetime64[us]"))
-
-    def _words(self, value: Any) -> str:
-        return MISSING if np.isnat(value) else str(value)[:10]
+    def _words(self, value: float) -> str:
+        return str(np.datetime64(round(value * coding.DAY_MICROSECONDS), "us"))[:10]
 
 
 def missing_data(missing: object, *, own: bool = True) -> dict[str, object]:

@@ -56,10 +56,6 @@ class LevelKind(Column):
 
         return write
 
-    def decoded(self, features: Array, mode: Mode) -> NDArray[Any]:
-        # All codes have norm 1: the nearest one has the largest inner product.
-        return self.natural(np.argmax(features @ self.codes.T, axis=1))
-
     def shown(self, mode: Mode) -> tuple[list[str], Array]:
         return [str(level) for level in self.levels], self.codes
 

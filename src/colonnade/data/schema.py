@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field
 from colonnade.data.coding import Mode, code
 from colonnade.data.declaring import AS_WRITTEN, Declaration, Spelling, nearest_name
 from colonnade.data.documents import Document, Form, check
-from colonnade.data.drafts import Draft, of_frame
+from colonnade.data.drafting import Draft, of_frame
 from colonnade.data.encoder import Encoder
 from colonnade.data.files import open_file
 from colonnade.data.forms import ColumnForm, SpeltForm, by_name, columns_of, quantile_edges

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -21,13 +22,23 @@ from numpy.typing import ArrayLike, NDArray
 from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes, texts
 from colonnade.data.block import Block, ClippingLog, KeptRows, SpilledRows, Spreads, refuse_shape
 from colonnade.data.coding import Coded, Declared, code
-from colonnade.data.declaring import nearest_name
+from colonnade.data.declaring import expand_name, nearest_name
+from colonnade.data.documents import Document
 from colonnade.data.files import FileRelation
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
 from colonnade.data.problems import Problems
-from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.schema import PublicSchema, Schema, blanks
 from colonnade.data.sources import FileSource, Source
-from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable, QueryRefused, SchemaError
+from colonnade.errors import (
+    BadValues,
+    ColumnMissing,
+    DataError,
+    DataUnreadable,
+    InputError,
+    Misdeclared,
+    QueryRefused,
+    SchemaError,
+)
 from colonnade.markup import html_table
 
 _IDS = 1 << 16
@@ -532,3 +543,51 @@ class AlignedTable:
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:
         return self.table.blocks(size)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a schema lacks: places left blank, columns that its data does not have, or one mistake."""
+
+    name: str
+    blank: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    mistake: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        return not (self.blank or self.absent or self.mistake)
+
+
+def check_schema(path: Path, source: Source | None = None, *, party: str = "") -> Findings:
+    """What a schema file lacks, by itself or beside the columns of its data; no row is read."""
+    document = Document.load(path)
+    blank = tuple(document.where(path) for path in blanks(document.data))
+    absent: tuple[str, ...] = ()
+    if source is not None:
+        fields = source.open(party=party, wanted=tuple(_declared(document.data))).fields
+        absent = tuple(
+            f"column {name!r} is declared but not in the {source}." + nearest_name(name, fields)
+            for name in _declared(document.data)
+            if name not in fields
+        )
+    mistake = None
+    try:
+        if not blank:
+            schema = Schema.load(path)
+            if source is not None and not absent:
+                SourceRows(party, source, schema)
+    except InputError as wrong:
+        mistake = str(wrong)
+    return Findings(document.name, blank, absent, mistake)
+
+
+def _declared(data: Mapping[str, Any]) -> list[str]:
+    identity, columns, label = data.get("id"), data.get("columns"), data.get("label")
+    named = [identity.get("column") if isinstance(identity, Mapping) else identity]
+    # Where a name is wrong, reading the schema says so.
+    with suppress(Misdeclared):
+        names = columns if isinstance(columns, Mapping) else ()
+        named += [name for written in names for name in expand_name(written, ("columns", written))]
+    named += [label.get("column")] if isinstance(label, Mapping) else []
+    return [name for name in named if isinstance(name, str) and name]
