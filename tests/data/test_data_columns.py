@@ -13,7 +13,7 @@ from typed import untyped
 
 from colonnade.data.arrays import texts
 from colonnade.data.coding import Mode, code
-from colonnade.data.declaring import Spelling, text_of
+from colonnade.data.declaring import Spelling
 from colonnade.data.encoder import MODES, Encoder
 from colonnade.data.forms import columns_from_data
 from colonnade.data.ids import spell_ids
@@ -38,11 +38,6 @@ def test_spelling_a_second_time_changes_nothing_if_unicode_is_declared(spelling:
         assert spelling.spell(once) == once
     if spelling.trim:
         assert once == once.strip()
-
-
-@given(st.one_of(st.text(), st.integers(), st.booleans(), st.floats(allow_nan=False)))
-def test_the_usual_spelling_is_that_of_text_without_blanks_around_it(value: object) -> None:
-    assert Spelling().spell(value) == text_of(value)
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_an_encoder_survives_its_public_description() -> None:
 def test_bad_rows_are_refused_by_column_and_count_and_features_of_one_name_too() -> None:
     encoder = Encoder(COLUMNS, "circle")
     rows = rows_of(3)
-    with pytest.raises(DataError, match=r"'job' is missing from the rows. Did you mean 'jobs'"):
+    with pytest.raises(DataError, match=r"'job' is declared but missing. Did you mean 'jobs'"):
         encoder.encode({**{k: v for k, v in rows.items() if k != "job"}, "jobs": rows["job"]})
     with pytest.raises(DataError, match="column 'age': 1 value is missing") as raised:
         encoder.encode({**rows, "age": [float("nan"), 31337, 20]})

@@ -84,6 +84,6 @@ class Problems:
         usual = "Correct them, or leave these rows out at every party."
         return next((advice for problem, advice in _ADVICE.items() if getattr(self, problem)), usual)
 
-    def refuse(self, *, party: str, source: str, column: str) -> None:
+    def refuse(self, where: str) -> None:
         if self:
-            raise BadValues(f"party {party!r}, {source}, column {column!r}: {self.sentence}. {self.advice}")
+            raise BadValues(f"{where}: {self.sentence}. {self.advice}")

@@ -20,7 +20,15 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes, texts
-from colonnade.data.block import Block, ClippingLog, KeptRows, SpilledRows, Spreads, refuse_shape
+from colonnade.data.block import (
+    Block,
+    ClippingLog,
+    KeptRows,
+    SpilledRows,
+    Spreads,
+    code_columns,
+    refuse_shape,
+)
 from colonnade.data.coding import Coded, Declared, code
 from colonnade.data.declaring import expand_name, nearest_name
 from colonnade.data.documents import Document
@@ -53,8 +61,7 @@ class SourceRows:
         self._ids_are_good = False
         self._kept: KeptRows | None = None
         self._readings: dict[str, bytes] = {}
-        self._declared: dict[str, Declared] = {column.name: column for column in schema.columns}
-        self._declared |= {label.column: label for label in schema.labels}
+        self._declared = schema.declared
         self._numbers = {name for name, declared in self._declared.items() if declared.reads == "numbers"}
         names = (*schema.id_columns, *self._declared)
         self._rows = source.open(party=party, keys=schema.id_columns, wanted=names)
@@ -155,7 +162,7 @@ class SourceRows:
             batches = self._batches([name], _IDS)
             all_rows = (code(batch.columns[0], self._declared[name]).problems for batch in batches)
             problems = sum(all_rows, Problems()) or coded.problems
-            problems.refuse(party=self._party, source=self.name, column=name)
+            problems.refuse(f"party {self._party!r}, {self.name}, column {name!r}")
         return coded
 
     def _check_type(self, name: str, declared: Declared) -> None:
@@ -331,7 +338,7 @@ class Table:
         return self._rows.count
 
     def ids(self) -> Iterator[str]:
-        """The ids in order, as text; see `text_of` for their spelling. Missing or repeated ids are refused."""
+        """The ids in order, as text. Missing or repeated ids are refused."""
         for batch in self._rows.ids():
             yield from map(str, texts(batch))
 
@@ -430,25 +437,12 @@ def _array_rows(
     party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
 ) -> tuple[ArrayRows, ClippingLog]:
     check_declared(party, schema)
-    where = f"party {party!r}, {name}"
-    coded: dict[str, NDArray[Any]] = {}
-    counts = {}
-    declared: dict[str, Declared] = {column.name: column for column in schema.columns}
-    declared |= {label.column: label for label in schema.labels}
+    where, declared = f"party {party!r}, {name}", schema.declared
+    coded = code_columns(arrays, declared, f"{where}, ")
     spreads = Spreads(declared)
-    for column, declaration in declared.items():
-        if column not in arrays:
-            close = nearest_name(column, map(str, arrays.keys()))
-            raise ColumnMissing(f"{where}: column {column!r} is declared but missing.{close}")
-        refuse_shape(arrays[column], f"{where}, column {column!r}")
-        result = code(arrays[column], declaration)
-        result.problems.refuse(party=party, source=name, column=column)
-        coded[column], counts[column] = _frozen(result.values), result.clipped
+    for column, result in coded.items():
         spreads.add(column, result.raw)
-    lengths = {len(values) for values in coded.values()}
-    if len(lengths) > 1:
-        raise DataError(f"{where}: the columns have different lengths.")
-    rows = lengths.pop()
+    rows = len(next(iter(coded.values())).values)
     if not rows:
         raise DataUnreadable(f"{where}: there are no rows.")
     spelt = _array_ids(party, arrays, schema, ids, name)
@@ -458,9 +452,11 @@ def _array_rows(
     repeated = rows - len(set(texts(spelt)))
     refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=schema.id_columns)
     log = ClippingLog()
+    counts = {column: result.clipped for column, result in coded.items()}
     log.finish(counts, rows=rows, standardised=spreads.standardised())
-    labels = [coded.pop(label.column) for label in schema.labels]
-    return ArrayRows(name, Block.of(coded, labels, rows), spelt), log
+    frozen = {column: _frozen(result.values) for column, result in coded.items()}
+    labels = [frozen.pop(label.column) for label in schema.labels]
+    return ArrayRows(name, Block.of(frozen, labels, rows), spelt), log
 
 
 def _array_ids(
