@@ -47,16 +47,8 @@ def any_rows(size: int) -> st.SearchStrategy[dict[str, Any]]:
 def test_every_attribute_is_a_block_of_norm_at_most_one(mode: Mode, rows: Any) -> None:
     encoder = Encoder(COLUMNS, mode)
     features = encoder.encode(rows)
-    for span in encoder.spans.values():
-        assert np.linalg.norm(features[:, span], axis=1).max() <= 1 + 1e-12
-
-
-@given(any_rows(5))
-def test_on_the_circle_every_attribute_has_norm_one(rows: Any) -> None:
-    encoder = Encoder(COLUMNS, "circle")
-    features = encoder.encode(rows)
-    norms = [np.linalg.norm(features[:, span], axis=1) for span in encoder.spans.values()]
-    np.testing.assert_allclose(norms, 1, atol=1e-12)
+    norms = np.array([np.linalg.norm(features[:, span], axis=1) for span in encoder.spans.values()])
+    assert norms.max() <= 1 + 1e-12 and (mode == "linear" or norms.min() >= 1 - 1e-12)
 
 
 @st.composite
@@ -113,16 +105,6 @@ def test_a_rule_over_hats_is_any_line_with_corners_at_the_knots(missing: Any) ->
     between = np.linspace(0, 4, 33)
     found = np.column_stack([encoder.encode({"x": between}), np.ones(33)]) @ weights
     np.testing.assert_allclose(found, np.interp(between, at, wanted), atol=1e-9)
-
-
-def test_missing_numbers_are_coded_apart_and_refused_where_nothing_is_declared() -> None:
-    column = NumericColumn("x", 0, 4, missing="category")
-    assert Encoder((column,), "circle").feature_names == ("x:sin", "x:cos", "x:missing")
-    np.testing.assert_allclose(
-        untyped(Encoder((column,), "circle").encode({"x": untyped([None])})), [[0, 0, 1]]
-    )
-    with pytest.raises(DataError, match="missing"):
-        Encoder((NumericColumn("x", 0, 4),), "circle").encode({"x": untyped([None])})
 
 
 @pytest.mark.parametrize("vertices", range(2, 12))
@@ -195,15 +177,6 @@ def test_rows_are_encoded_alike_alone_and_in_a_long_table(mode: Mode) -> None:
         np.testing.assert_allclose(encoder.encode(one), whole[start : start + 1], rtol=0, atol=1e-15)
 
 
-def test_an_encoder_survives_its_public_description() -> None:
-    for mode in MODES:
-        encoder = Encoder(COLUMNS, mode)
-        assert Encoder.from_data(json.loads(json.dumps(encoder.to_data(), sort_keys=True))) == encoder
-    for wrong in ({}, {"mode": "square", "columns": []}, {"mode": "circle", "columns": 3}):
-        with pytest.raises(SchemaError):
-            Encoder.from_data(wrong)
-
-
 def test_bad_rows_are_refused_by_column_and_count_and_features_of_one_name_too() -> None:
     encoder = Encoder(COLUMNS, "circle")
     rows = rows_of(3)
@@ -219,6 +192,9 @@ def test_bad_rows_are_refused_by_column_and_count_and_features_of_one_name_too()
         encoder.encode({**rows, "age": [1.0]})
     with pytest.raises(SchemaError, match="needs column 'age'"):
         encoder.encode(Block({}, None, 0))
+    for wrong in ({}, {"mode": "square", "columns": []}, {"mode": "circle", "columns": 3}):
+        with pytest.raises(SchemaError):
+            Encoder.from_data(wrong)
     clash = (NumericColumn("a", 0, 1), NumericColumn("a:sin", 0, 1), BinaryColumn("a:cos", ("x", "y")))
     with pytest.raises(SchemaError, match="'a:cos'"):
         Encoder(clash, "circle")

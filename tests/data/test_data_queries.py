@@ -13,9 +13,9 @@ from colonnade.data import arrays as relation
 from colonnade.data.encoder import Encoder, Quantizer
 from colonnade.data.queries import KINDS, Catalogue, aggregates, grouped, statement
 from colonnade.data.schema import Schema
-from colonnade.data.sources import DuckDBSource, PostgreSQLSource, Source, SQLiteSource, source_from_data
+from colonnade.data.sources import DuckDBSource, PostgreSQLSource, Source, SQLiteSource
 from colonnade.data.table import Table
-from colonnade.errors import DataError, QueryRefused, UnknownChoice
+from colonnade.errors import DataError, QueryRefused
 
 SCHEMA = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = 0, high = 99}')
 MAKE = "CREATE TABLE customers (customer INTEGER, age INTEGER)"
@@ -301,20 +301,6 @@ def test_every_aggregate_of_duckdb_is_known_in_its_own_call() -> None:
     assert "unparsed" in grouped(statement("select * from query('select 1')"), known)
 
 
-def test_a_view_that_reads_other_rows_is_named_with_what_it_does(databases: Databases) -> None:
-    databases.write(
-        "CREATE VIEW twice AS SELECT a.customer, b.age FROM plain_view a JOIN customers b ON b.customer = 7"
-    )
-    databases.write(
-        "CREATE VIEW compared AS SELECT customer, age - (SELECT spent FROM visits WHERE visitor = 0) AS age"
-        " FROM customers"
-    )
-    for source in databases.sources("select customer, age from twice").values():
-        refused(source, r"table 'customers', which is read twice \(self-join\)")
-    for source in databases.sources("select customer, age from compared").values():
-        refused(source, r"in 'compared' \(subquery\)")
-
-
 def test_a_comment_in_a_comment_is_text_that_databases_read_differently(tmp_path: Path) -> None:
     """SQLite ends both at the first end, and would read what is a comment to whoever parses it here."""
     path = tmp_path / "people.sqlite"
@@ -344,6 +330,13 @@ def test_tables_are_counted_by_schema_cte_and_view() -> None:
         assert grouped(statement(sql), known) == {}
         twice = sql + ", people as other where other.n = 7"
         assert set(grouped(statement(twice), known)) == {"self-join"}
+    texts = {
+        "twice": ["select a.n, b.age from adults a join people b on b.n = 7"],
+        "compared": ["select n, age - (select spent from visits where visitor = 0) as age from people"],
+    }
+    known = Catalogue(aggregates(), {**known.texts, **texts})
+    assert "'people', which is read twice" in grouped(statement("select n from twice"), known)["self-join"]
+    assert "in 'compared'" in grouped(statement("select n from compared"), known)["subquery"]
     texts = {f"v{depth}": [f"select a.n from v{depth - 1} a, v{depth - 1} b"] for depth in range(1, 60)}
     known = Catalogue(aggregates(), {**texts, "v0": ["select 1 as n"]})
     assert grouped(statement("select n from v59"), known) == {}
@@ -380,18 +373,6 @@ def test_rows_that_differ_between_two_readings_are_found_before_anything_is_char
     source = databases.sources(sql, acknowledged)[kind]
     with pytest.raises(QueryRefused, match=r"two readings of the query gave different (rows|values)"):
         Table("bank", source, SCHEMA).check()
-
-
-def test_a_party_file_acknowledges_by_name_and_other_names_are_refused() -> None:
-    folder = Path("bank")
-    given = {"sql": "select 1", "database": "b.duckdb", "combines_rows": ["aggregate", "limit"]}
-    assert source_from_data(given, folder) == DuckDBSource(
-        "select 1", folder / "b.duckdb", ("aggregate", "limit")
-    )
-    with pytest.raises(
-        UnknownChoice, match=r"data, combines_rows: .*'agregate'.* Did you mean 'aggregate'\?"
-    ):
-        source_from_data({**given, "combines_rows": ["agregate"]}, folder)
 
 
 def test_one_person_whom_every_row_reads_moves_the_table_far_past_its_bound(tmp_path: Path) -> None:

@@ -76,6 +76,14 @@ class _Requested:
         check_rows_apart(self._source, self._tree, catalogue(), party=self._party)
         return f" ORDER BY {', '.join(text.format(identifier(key)) for key in keys)}"
 
+    def fields(self, names: Sequence[str]) -> dict[str, SourceColumn]:
+        for name in names:
+            if names.count(name) > 1:
+                raise self.wrong(
+                    f"the query gives two columns the name {name!r}. Rename one of them with AS."
+                )
+        return text_fields(names)
+
     def wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
         return refusal(self._party, self.name, message, kind=kind)
 
@@ -157,45 +165,42 @@ class SQLiteRelation:
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         query = f"SELECT {', '.join(map(identifier, names))} FROM {self._query.sql}{self._order}"
-        wrong = None
-        try:
-            with closing(self._database.cursor()) as cursor:
-                cursor.execute(query)
-                while rows := cursor.fetchmany(size):
-                    columns = [_texts(values) for values in zip(*rows, strict=True)]
-                    yield pa.RecordBatch.from_arrays(columns, list(names))
-        except sqlite3.Error:
-            wrong = self._query.wrong(QUERY_FAILED)
-        if wrong:
-            raise wrong
-        self.check_unchanged()
+        for rows in self._read(query, size):
+            columns = [_texts(values) for values in zip(*rows, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, list(names))
 
     def count(self) -> int:
         return self._count("true")
 
     def _count(self, condition: str) -> int:
+        ((row,),) = self._read(f"SELECT count(*) FROM {self._query.sql} WHERE {condition}", 1)
+        return int(row[0])
+
+    def _read(self, query: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        failed = False
         try:
-            query = f"SELECT count(*) FROM {self._query.sql} WHERE {condition}"
-            ((rows,),) = self._database.execute(query).fetchall()
+            with closing(self._database.cursor()) as cursor:
+                cursor.execute(query)
+                while rows := cursor.fetchmany(size):
+                    yield rows
         except sqlite3.Error:
-            rows = None
-        if rows is None:
+            failed = True
+        if failed:
             raise self._query.wrong(QUERY_FAILED)
         self.check_unchanged()
-        return int(rows)
 
     def _described(self) -> Mapping[str, SourceColumn]:
         try:
             self._version = self._data_version()
             with closing(self._database.execute(f"SELECT * FROM {self._query.sql} LIMIT 0")) as cursor:
-                return _fields([str(column[0]) for column in cursor.description])
+                names = [str(column[0]) for column in cursor.description]
         except sqlite3.DatabaseError as found:
             # Nothing was read, so what it says is about the query or the file.
             wrong = f"the query cannot be run: {first_line(found)}."
             if "not a database" in str(found) or "malformed" in str(found):
                 wrong = "it is not a SQLite database, or it is damaged."
-        except DataError as found:
-            wrong = str(found)
+        else:
+            return self._query.fields(names)
         raise self._query.wrong(wrong)
 
     def _catalogue(self) -> Catalogue:
@@ -329,18 +334,17 @@ class PostgreSQLRelation:
         try:
             cursor = self._one(f"SELECT * FROM {self._from} LIMIT 0")
             described = cursor.description or ()
-            fields = _fields([column.name for column in described])
-            for column in described:
-                known = psycopg.adapters.types.get(column.type_code)
-                self._types[column.name] = _TYPES.get(known.name, _ANY) if known else _ANY
-            return {
-                name: SourceColumn(field.identifier, self._types[name][0]) for name, field in fields.items()
-            }
         except psycopg.Error as found:
             # Nothing was read, so what it says is about the query.
             wrong = f"the query cannot be run: {first_line(found)}."
-        except DataError as found:
-            wrong = str(found)
+        else:
+            for column in described:
+                known = psycopg.adapters.types.get(column.type_code)
+                self._types[column.name] = _TYPES.get(known.name, _ANY) if known else _ANY
+            fields = self._query.fields([column.name for column in described])
+            return {
+                name: SourceColumn(field.identifier, self._types[name][0]) for name, field in fields.items()
+            }
         raise self._query.wrong(wrong)
 
     def _one(self, statement: str) -> psycopg.Cursor[tuple[Any, ...]]:
@@ -367,14 +371,6 @@ class PostgreSQLRelation:
         return self._query.wrong(
             "the connection to the database was lost. Start again." if lost else QUERY_FAILED
         )
-
-
-def _fields(names: Sequence[str]) -> dict[str, SourceColumn]:
-    for name in names:
-        if names.count(name) > 1:
-            wrong = f"the query gives two columns the name {name!r}. Rename one of them with AS."
-            raise DataUnreadable(wrong)
-    return text_fields(names)
 
 
 def _database_file(source: Query, path: Path, party: str) -> File:

@@ -287,6 +287,9 @@ class Table:
     (2, ['12', '7'], 'age: 1 of 2 values lay outside the declared bounds and were clipped')
     """
 
+    # Of several labels the one that its blocks have; all where None.
+    _label: int | None = None
+
     def __init__(self, party: str, source: str | Path | Source, schema: Schema) -> None:
         check_declared(party, schema)
         where = FileSource(Path(source)) if isinstance(source, str | Path) else source
@@ -294,9 +297,18 @@ class Table:
         self._rows: Rows = SourceRows(party, where, schema)
 
     @classmethod
-    def of_rows(cls, party: str, rows: Rows, schema: Schema, clipping: ClippingLog | None = None) -> Table:
-        """A table over rows that are already as declared, wherever they come from."""
+    def of_rows(
+        cls,
+        party: str,
+        rows: Rows,
+        schema: Schema,
+        clipping: ClippingLog | None = None,
+        *,
+        label: int | None = None,
+    ) -> Table:
+        """A table over rows that are already as declared, of several labels perhaps the one at this place only."""
         self = cls.__new__(cls)
+        self._label = label
         self.party, self.schema, self._rows = party, schema, rows
         self.clipping = clipping or ClippingLog()
         return self
@@ -349,7 +361,10 @@ class Table:
         """The rows in order, at most `size` at a time; every block but the last has exactly `size`."""
         if size < 1:
             raise ValueError(f"a block has at least one row, not {size}")
-        return self._rows.blocks(size, self.clipping)
+        blocks = self._rows.blocks(size, self.clipping)
+        if self._label is None:
+            return blocks
+        return (Block(block.columns, block.labels[self._label], block.rows) for block in blocks)
 
     def check(self, progress: Callable[[str, int, int], None] | None = None) -> Table:
         """Read everything, a query twice, so that what is wrong is found before anything is charged."""
@@ -393,8 +408,8 @@ class Table:
             return self
         if isinstance(self._rows, SourceRows):
             return Table(self.party, self._rows.source, schema)
-        rows = OneLabel(self._rows, [one.column for one in self.schema.labels].index(label))
-        return Table.of_rows(self.party, rows, schema, self.clipping)
+        place = [one.column for one in self.schema.labels].index(label)
+        return Table.of_rows(self.party, self._rows, schema, self.clipping, label=place)
 
     def public(self) -> PublicSchema:
         return self.schema.public(self.party)
@@ -416,21 +431,6 @@ class ArrayRows:
         for start in range(0, self.count, size):
             part = slice(start, min(start + size, self.count))
             yield self._block.each(itemgetter(part), part.stop - start)
-
-
-class OneLabel:
-    def __init__(self, rows: Rows, place: int) -> None:
-        self.name, self.count = rows.name, rows.count
-        self._rows, self._place = rows, place
-
-    def ids(self) -> Iterator[pa.Array]:
-        return self._rows.ids()
-
-    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        return (
-            Block(block.columns, block.labels[self._place], block.rows)
-            for block in self._rows.blocks(size, log)
-        )
 
 
 def _array_rows(
