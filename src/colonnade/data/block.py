@@ -47,10 +47,6 @@ class ClippingLog:
             "Give the values as they were measured and declare their bounds: they are scaled by those."
         )
 
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
-
     def __str__(self) -> str:
         if not self.counts:
             return "no value lay outside the declared bounds"

@@ -29,12 +29,11 @@ from colonnade.data.block import (
     code_columns,
     refuse_shape,
 )
-from colonnade.data.coding import Coded, Declared, code
+from colonnade.data.coding import Coded, Declared, Problems, code
 from colonnade.data.declaring import expand_name, nearest_name
 from colonnade.data.documents import Document
 from colonnade.data.files import FileRelation
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
-from colonnade.data.problems import Problems
 from colonnade.data.schema import PublicSchema, Schema, blanks
 from colonnade.data.sources import FileSource, Source
 from colonnade.errors import (
@@ -50,6 +49,8 @@ from colonnade.errors import (
 from colonnade.markup import html_table
 
 _IDS = 1 << 16
+# What messages call the source of a table in memory.
+_ARRAYS = "arrays"
 Piece = TypeVar("Piece")
 
 
@@ -314,23 +315,15 @@ class Table:
         return self
 
     @classmethod
-    def of(
-        cls,
-        party: str,
-        frame: Any,
-        schema: Schema,
-        *,
-        ids: ArrayLike | None = None,
-        name: str = "arrays",
-    ) -> Table:
+    def of(cls, party: str, frame: Any, schema: Schema, *, ids: ArrayLike | None = None) -> Table:
         """A table in memory, of anything with named columns; without any ids rows are numbered from 0."""
         arrays = columns_by_name(frame)
         if arrays is None:
             raise DataError(
-                f"party {party!r}, {name}: columns are given by name, as a data frame or {{'age': ages}}, not as "
+                f"party {party!r}, {_ARRAYS}: columns are given by name, as a data frame or {{'age': ages}}, not as "
                 f"{type(frame).__name__}."
             )
-        rows, clipping = _array_rows(party, arrays, schema, ids, name)
+        rows, clipping = _array_rows(party, arrays, schema, ids)
         return cls.of_rows(party, rows, schema, clipping)
 
     from_arrays = of
@@ -434,10 +427,10 @@ class ArrayRows:
 
 
 def _array_rows(
-    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
+    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None
 ) -> tuple[ArrayRows, ClippingLog]:
     check_declared(party, schema)
-    where, declared = f"party {party!r}, {name}", schema.declared
+    where, declared = f"party {party!r}, {_ARRAYS}", schema.declared
     coded = code_columns(arrays, declared, f"{where}, ")
     spreads = Spreads(declared)
     for column, result in coded.items():
@@ -445,22 +438,22 @@ def _array_rows(
     rows = len(next(iter(coded.values())).values)
     if not rows:
         raise DataUnreadable(f"{where}: there are no rows.")
-    spelt = _array_ids(party, arrays, schema, ids, name)
+    spelt = _array_ids(party, arrays, schema, ids)
     spelt = of_texts([str(number) for number in range(rows)]) if spelt is None else spelt
     if len(spelt) != rows:
         raise DataError(f"{where}: {len(spelt)} ids for {rows} rows.")
     repeated = rows - len(set(texts(spelt)))
-    refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=schema.id_columns)
+    refuse_ids(missing_ids(spelt), repeated, party=party, source=_ARRAYS, columns=schema.id_columns)
     log = ClippingLog()
     counts = {column: result.clipped for column, result in coded.items()}
     log.finish(counts, rows=rows, standardised=spreads.standardised())
     frozen = {column: _frozen(result.values) for column, result in coded.items()}
     labels = [frozen.pop(label.column) for label in schema.labels]
-    return ArrayRows(name, Block.of(frozen, labels, rows), spelt), log
+    return ArrayRows(_ARRAYS, Block.of(frozen, labels, rows), spelt), log
 
 
 def _array_ids(
-    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
+    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None
 ) -> pa.Array | None:
     """The ids that are given, or those of the schema's id columns; None where none of these is there."""
     # Ids that are given by themselves are one column, whatever the schema makes them of.
@@ -471,10 +464,11 @@ def _array_ids(
     if len(given) < len(columns):
         absent = next(key for key in columns if key not in arrays)
         close = nearest_name(absent, arrays)
-        raise ColumnMissing(f"party {party!r}, {name}: id column {absent!r} is declared but missing.{close}")
+        said = f"id column {absent!r} is declared but missing.{close}"
+        raise ColumnMissing(f"party {party!r}, {_ARRAYS}: {said}")
     for key, values in zip(columns, given, strict=True):
-        refuse_shape(values, f"party {party!r}, {name}, id column {key!r}")
-    return spell_ids(given, party=party, source=name, columns=columns, spelling=schema.id_spelling)
+        refuse_shape(values, f"party {party!r}, {_ARRAYS}, id column {key!r}")
+    return spell_ids(given, party=party, source=_ARRAYS, columns=columns, spelling=schema.id_spelling)
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
