@@ -402,17 +402,6 @@ def levels(
     return Coded(codes, problems=Problems(**counts))
 
 
-def bins(values: Any, edges: Sequence[float], missing: int | None) -> Coded:
-    """Numbers of the bins between these edges; `missing` is that of missing values."""
-    raw, problems = floats(values)
-    codes = np.searchsorted(edges, raw, side="right").astype(np.int32)
-    gone, infinite = np.isnan(raw), int(np.count_nonzero(np.isinf(raw)))
-    if missing is not None:
-        codes[gone] = missing
-        return Coded(codes, problems=problems + Problems(infinite=infinite))
-    return Coded(codes, problems=problems + Problems(missing=int(gone.sum()), infinite=infinite))
-
-
 def moment_of(text: str, format: str | None = None) -> date | None:
     """The date or moment that a text names, or None; ISO 8601 unless a format is declared."""
     try:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,25 @@ class Column(coding.Declared):
     """What every kind of column says of itself."""
 
     name: str
+    described: ClassVar[tuple[str, ...]] = ()
+    """What a description says even where it is as usual."""
+
+    def to_data(self) -> dict[str, object]:
+        """A description from which `columns_from_data` makes the same column: what is not as usual."""
+        data: dict[str, object] = {"name": self.name, "kind": self.kind}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value == field.default and field.name not in self.described:
+                continue
+            value = value.isoformat() if isinstance(value, date) else value
+            if isinstance(value, declaring.Spelling):
+                data |= value.to_data()
+            elif field.name == "missing":
+                own = value == "category" and self.reads != "levels"
+                data["missing"] = value if own else {"value": value}
+            else:
+                data[field.name] = list(value) if isinstance(value, tuple) else value
+        return data
 
     @property
     def ordered(self) -> bool:
@@ -199,6 +218,7 @@ class NumericColumn(NumberKind):
     kind = "numeric"
     reads = "numbers"
     centred = True
+    described = ("transform",)
 
     def __post_init__(self) -> None:
         declared = declaring.Declaration.of_column(self.name)
@@ -235,11 +255,6 @@ class NumericColumn(NumberKind):
         coded = f", in {self.knots} hats" if self.encoding == "hats" else ""
         coded = f", {self.encoding}" if self.encoding in ("circle", "linear") else coded
         return f"number from {self.low:g} to {self.high:g}{self._absent}{transform}{coded}"
-
-    def to_data(self) -> dict[str, object]:
-        data: dict[str, object] = {"name": self.name, "kind": self.kind, "low": self.low, "high": self.high}
-        coded = {key: value for key in ("encoding", "knots") if (value := getattr(self, key)) is not None}
-        return {**data, "transform": self.transform, **coded, **missing_data(self.missing)}
 
     def shape(self, mode: coding.Mode) -> coding.NumberCode:
         return coding.NumberCode(self.encoding or mode, self.knots or 0, self.missing == "category")
@@ -300,12 +315,6 @@ class DateColumn(NumberKind):
     def sentence(self) -> str:
         return f"date from {self.low.isoformat()} to {self.high.isoformat()}{self._absent}"
 
-    def to_data(self) -> dict[str, object]:
-        ends = {"low": self.low.isoformat(), "high": self.high.isoformat()}
-        written = {} if self.format is None else {"format": self.format}
-        missing = self.missing.isoformat() if isinstance(self.missing, date) else self.missing
-        return {"name": self.name, "kind": self.kind, **ends, **written, **missing_data(missing)}
-
     def at(self, places: ArrayLike) -> NDArray[Any]:
         low, high = self.range
         return np.asarray(low + np.asarray(places) * (high - low))
@@ -315,10 +324,3 @@ class DateColumn(NumberKind):
 
     def _words(self, value: float) -> str:
         return str(np.datetime64(round(value * coding.DAY_MICROSECONDS), "us"))[:10]
-
-
-def missing_data(missing: object, *, own: bool = True) -> dict[str, object]:
-    """What a missing value counts as, as a description says it; `own` where it may be a category of its own."""
-    if missing is None:
-        return {}
-    return {"missing": "category"} if own and missing == "category" else {"missing": {"value": missing}}
