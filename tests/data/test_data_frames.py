@@ -41,27 +41,14 @@ ROWS: dict[str, list[Any]] = {
 }
 
 
-def pandas_frame() -> Any:
-    pandas = pytest.importorskip("pandas")
-    # An empty cell among whole numbers makes them 1.0 and 2.0 here.
-    return pandas.DataFrame(ROWS)
-
-
-def polars_frame() -> Any:
-    return pytest.importorskip("polars").DataFrame(ROWS)
-
-
-def chunked() -> Any:
-    table = pyarrow.table(ROWS)
-    return pyarrow.concat_tables([table.slice(0, 1), table.slice(1)])
-
-
+ARROW = pyarrow.table(ROWS)
 MADE: dict[str, Callable[[], Any]] = {
     "mapping": lambda: MappingProxyType(ROWS),
-    "pandas": pandas_frame,
-    "polars": polars_frame,
-    "arrow table": lambda: pyarrow.table(ROWS),
-    "arrow table in pieces": chunked,
+    # An empty cell among whole numbers makes them 1.0 and 2.0 here.
+    "pandas": lambda: pytest.importorskip("pandas").DataFrame(ROWS),
+    "polars": lambda: pytest.importorskip("polars").DataFrame(ROWS),
+    "arrow table": lambda: ARROW,
+    "arrow table in pieces": lambda: pyarrow.concat_tables([ARROW.slice(0, 1), ARROW.slice(1)]),
     "arrow record batch": lambda: pyarrow.RecordBatch.from_pydict(ROWS),
     "arrow views": lambda: pyarrow.table(
         {**ROWS, "town": pyarrow.array(ROWS["town"], type=pyarrow.string_view())}
@@ -69,7 +56,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "arrow dictionary": lambda: pyarrow.table(
         {**ROWS, "town": pyarrow.array(ROWS["town"]).dictionary_encode()}
     ),
-    "duckdb": lambda: duckdb.from_arrow(pyarrow.table(ROWS)),
+    "duckdb": lambda: duckdb.from_arrow(ARROW),
 }
 
 

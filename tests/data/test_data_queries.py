@@ -4,6 +4,7 @@ import itertools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -42,16 +43,13 @@ class Databases:
         """Statements in one connection to each kind of database, or to one of them."""
         import psycopg
 
-        if only in ("", "duckdb"):
-            with duckdb.connect(self.duckdb) as database:
-                for text in texts:
-                    database.execute(text)
-        if only in ("", "sqlite"):
-            with sqlite3.connect(self.sqlite) as database:
-                for text in texts:
-                    database.execute(text)
-        if only in ("", "postgresql"):
-            with psycopg.connect(self.address, password="only-for-this-server") as database:
+        connected: dict[str, Any] = {
+            "duckdb": lambda: duckdb.connect(self.duckdb),
+            "sqlite": lambda: sqlite3.connect(self.sqlite),
+            "postgresql": lambda: psycopg.connect(self.address, password="only-for-this-server"),
+        }
+        for kind in [only] if only else connected:
+            with connected[kind]() as database:
                 for text in texts:
                     database.execute(text)
 
@@ -378,22 +376,19 @@ def test_rows_that_differ_between_two_readings_are_found_before_anything_is_char
 def test_one_person_whom_every_row_reads_moves_the_table_far_past_its_bound(tmp_path: Path) -> None:
     """What ε is computed for, and what a window function, a subquery and a self-join make of it."""
     schema = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = -4, high = 4}')
-    own = "select customer, (age - 45) / 20 as age from customers"
-    mixed = "select customer, (age - avg(age) over ()) / stddev(age) over () as age from customers"
-    other = (
-        "select customer, (age - (select age from customers where customer = 300)) / 20 as age from customers"
-    )
-    joined = (
-        "select a.customer, (a.age - b.age) / 20 as age from customers a, customers b where b.customer = 300"
+    own, mixed, other, joined = (
+        "select customer, (age - 45) / 20 as age from customers",
+        "select customer, (age - avg(age) over ()) / stddev(age) over () as age from customers",
+        "select customer, (age - (select age from customers where customer = 300)) / 20 as age from customers",
+        "select a.customer, (a.age - b.age) / 20 as age from customers a, customers b where b.customer = 300",
     )
     gamma = 4096
 
     def moments(path: Path, sql: str) -> np.ndarray:
         source = DuckDBSource(sql, path, ("window", "self-join", "subquery"))
         quantizer = Quantizer(Encoder(schema.columns, "circle"), 1, gamma)
-        rows = np.vstack(
-            [quantizer.quantize(block) for block in Table("bank", source, schema).check().blocks()]
-        )
+        (block,) = Table("bank", source, schema).check().blocks()
+        rows = quantizer.quantize(block)
         return rows.T @ rows
 
     paths = tmp_path / "a.duckdb", tmp_path / "b.duckdb"

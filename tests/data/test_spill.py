@@ -38,6 +38,15 @@ def people(rows: int) -> Table:
     )
 
 
+def check_same(mine: Table, theirs: Table, size: int) -> None:
+    for one, other in zip(mine.blocks(size), theirs.blocks(size), strict=True):
+        assert one.rows == other.rows and one.columns.keys() == other.columns.keys()
+        for name, values in one.columns.items():
+            assert values.dtype == other.columns[name].dtype
+            np.testing.assert_array_equal(values, other.columns[name])
+        np.testing.assert_array_equal(np.asarray(one.label), np.asarray(other.label))
+
+
 @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
 @pytest.mark.parametrize("kept", [1, 63, 64, 900])
 def test_rows_on_the_disk_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, size: int, kept: int) -> None:
@@ -50,12 +59,7 @@ def test_rows_on_the_disk_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, s
     assert isinstance(from_disk._rows, spilled.SpilledRows)
     assert list(from_disk.ids()) == list(held.ids())
     for _ in range(2):
-        for mine, other in zip(from_disk.blocks(size), held.blocks(size), strict=True):
-            assert mine.rows == other.rows
-            for name, values in other.columns.items():
-                assert mine.columns[name].dtype == values.dtype
-                np.testing.assert_array_equal(mine.columns[name], values)
-            np.testing.assert_array_equal(mine.label, other.label)
+        check_same(from_disk, held, size)
 
 
 def test_a_disk_that_fills_up_is_named_and_nothing_is_left(
@@ -100,12 +104,7 @@ def test_what_was_checked_is_kept_in_memory_or_on_the_disk_as_a_reading_gives_it
         checked.check()
         assert reads.total() == 1
         for size in (1 << 16, 999):
-            for one, other in zip(streamed.blocks(size), checked.blocks(size), strict=True):
-                assert one.rows == other.rows and one.columns.keys() == other.columns.keys()
-                for name, values in one.columns.items():
-                    assert values.dtype == other.columns[name].dtype
-                    np.testing.assert_array_equal(values, other.columns[name])
-                np.testing.assert_array_equal(np.asarray(one.label), np.asarray(other.label))
+            check_same(streamed, checked, size)
         assert pa.concat_arrays(list(streamed.id_batches())) == pa.concat_arrays(list(checked.id_batches()))
         before = reads.total()
         assert checked.check().take([3, 1]).rows == 2 and reads.total() == before
