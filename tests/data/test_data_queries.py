@@ -215,6 +215,9 @@ def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledg
     for kind, sql in ((kind, sql) for kind, texts in TOGETHER.items() for sql in texts):
         others = tuple(other for other in KINDS if other != kind)
         for name, source in databases.sources(sql).items():
+            # One parser reads the texts for all databases: the others are asked once of each kind.
+            if name != "duckdb" and (kind, name) in looked_at:
+                continue
             refused(source, rf'takes rows together: .*\({kind}\).*combines_rows = \["{kind}"\]')
             acknowledged = databases.sources(sql, (kind,))[name]
             assert Table("bank", acknowledged, SCHEMA).rows > 0, sql
