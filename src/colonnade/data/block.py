@@ -298,11 +298,11 @@ class SpilledRows:
 class KeptRows:
     """Rows in the order in which they were read once, with their ids: in memory, above `KEPT_BYTES` on the disk."""
 
-    def __init__(self, name: str, party: str) -> None:
+    def __init__(self, where: str) -> None:
         self.count, self._size = 0, 0
         self._held: list[pa.RecordBatch] = []
         self._places: list[_Place] = []
-        self._spill = _Spill(f"party {party!r}, {name}: its rows")
+        self._spill = _Spill(f"{where}: its rows")
 
     def add(self, ids: pa.Array, block: Block) -> None:
         batch = pa.RecordBatch.from_pydict({_ID: ids, **_arrays(block)})

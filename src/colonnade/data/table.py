@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes, texts
+from colonnade.data.arrays import columns_by_name, of_texts, owned, text_bytes, texts
 from colonnade.data.block import (
     Block,
     ClippingLog,
@@ -58,7 +58,7 @@ class SourceRows:
     """The rows of one source, in the memory of one block, of sixteen bytes an id and of what is kept of a file."""
 
     def __init__(self, party: str, source: Source, schema: Schema) -> None:
-        self._party, self._schema, self.source, self.is_query = party, schema, source, source.is_query
+        self._schema, self.source, self.is_query = schema, source, source.is_query
         self._ids_are_good = False
         self._kept: KeptRows | None = None
         self._readings: dict[str, bytes] = {}
@@ -67,6 +67,7 @@ class SourceRows:
         names = (*schema.id_columns, *self._declared)
         self._rows = source.open(party=party, keys=schema.id_columns, wanted=names)
         self.name = self._rows.name
+        self._where = owned(party, self.name)
         fields, what = self._rows.fields, "query" if self.is_query else "file"
         for name in names:
             if name not in fields:
@@ -102,7 +103,7 @@ class SourceRows:
                 pass
             tell(self._kept.count, self._kept.count)
             return
-        kept, wrong = KeptRows(self.name, self._party), None
+        kept, wrong = KeptRows(self._where), None
         try:
             lines = self._rows.lines() if isinstance(self._rows, FileRelation) else None
             for ids, block in self._coded(self._schema.id_columns, _IDS, log):
@@ -163,7 +164,7 @@ class SourceRows:
             batches = self._batches([name], _IDS)
             all_rows = (code(batch.columns[0], self._declared[name]).problems for batch in batches)
             problems = sum(all_rows, Problems()) or coded.problems
-            problems.refuse(f"party {self._party!r}, {self.name}, column {name!r}")
+            problems.refuse(f"{self._where}, column {name!r}")
         return coded
 
     def _check_type(self, name: str, declared: Declared) -> None:
@@ -199,13 +200,7 @@ class SourceRows:
         self._check_same("rows", digest)
 
     def _spelt(self, ids: Sequence[pa.Array]) -> pa.Array:
-        return spell_ids(
-            ids,
-            party=self._party,
-            source=self.name,
-            columns=self._schema.id_columns,
-            spelling=self._schema.id_spelling,
-        )
+        return spell_ids(ids, self._schema.id_columns, self._schema.id_spelling, where=self._where)
 
     def _check_same(self, what: str, digest: _Digest) -> None:
         """Every complete reading of a query gives what the first one gave. A file shows itself whether it changed."""
@@ -232,10 +227,10 @@ class SourceRows:
             suspects.update(map(str, texts(spelt.filter(pa.array(alike)))))
         suspects.pop("", None)
         repeated = sum(times - 1 for times in suspects.values())
-        refuse_ids(missing, repeated, party=self._party, source=self.name, columns=self._schema.id_columns)
+        refuse_ids(missing, repeated, self._schema.id_columns, where=self._where)
 
     def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
-        return refusal(self._party, self.name, message, kind=kind)
+        return kind(f"{self._where}: {message}")
 
 
 class _Digest:
@@ -438,12 +433,12 @@ def _array_rows(
     rows = len(next(iter(coded.values())).values)
     if not rows:
         raise DataUnreadable(f"{where}: there are no rows.")
-    spelt = _array_ids(party, arrays, schema, ids)
+    spelt = _array_ids(where, arrays, schema, ids)
     spelt = of_texts([str(number) for number in range(rows)]) if spelt is None else spelt
     if len(spelt) != rows:
         raise DataError(f"{where}: {len(spelt)} ids for {rows} rows.")
     repeated = rows - len(set(texts(spelt)))
-    refuse_ids(missing_ids(spelt), repeated, party=party, source=_ARRAYS, columns=schema.id_columns)
+    refuse_ids(missing_ids(spelt), repeated, schema.id_columns, where=where)
     log = ClippingLog()
     counts = {column: result.clipped for column, result in coded.items()}
     log.finish(counts, rows=rows, standardised=spreads.standardised())
@@ -453,7 +448,7 @@ def _array_rows(
 
 
 def _array_ids(
-    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None
+    where: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None
 ) -> pa.Array | None:
     """The ids that are given, or those of the schema's id columns; None where none of these is there."""
     # Ids that are given by themselves are one column, whatever the schema makes them of.
@@ -464,11 +459,10 @@ def _array_ids(
     if len(given) < len(columns):
         absent = next(key for key in columns if key not in arrays)
         close = nearest_name(absent, arrays)
-        said = f"id column {absent!r} is declared but missing.{close}"
-        raise ColumnMissing(f"party {party!r}, {_ARRAYS}: {said}")
+        raise ColumnMissing(f"{where}: id column {absent!r} is declared but missing.{close}")
     for key, values in zip(columns, given, strict=True):
-        refuse_shape(values, f"party {party!r}, {_ARRAYS}, id column {key!r}")
-    return spell_ids(given, party=party, source=_ARRAYS, columns=columns, spelling=schema.id_spelling)
+        refuse_shape(values, f"{where}, id column {key!r}")
+    return spell_ids(given, columns, schema.id_spelling, where=where)
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
