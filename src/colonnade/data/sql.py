@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
 
 QUERY_FAILED = "the query failed while its rows were read. Run it in the database's own client to see why."
 _SECONDS_TO_CONNECT = 10
-_Held = Literal["whole", "real", "truth", "text"]
+_TEXT = pa.large_string()
+_Type = tuple[str, str, pa.DataType]
 # By the server's type: DuckDB's word for it, how it is asked for, and how it is held. A single-precision number is
 # widened by the server, as DuckDB does it, and not read from its shortest text.
-_TYPES: Mapping[str, tuple[str, str, _Held]] = {
-    "int2": ("BIGINT", "{}::int8", "whole"),
-    "int4": ("BIGINT", "{}::int8", "whole"),
-    "int8": ("BIGINT", "{}", "whole"),
-    "float4": ("DOUBLE", "{}::float8", "real"),
-    "float8": ("DOUBLE", "{}", "real"),
-    "bool": ("BOOLEAN", "{}", "truth"),
-    "numeric": ("DECIMAL", "{}::text", "text"),
-    "date": ("DATE", "{}::text", "text"),
-    "timestamp": ("TIMESTAMP", "{}::text", "text"),
-    "timestamptz": ("TIMESTAMP WITH TIME ZONE", "{}::text", "text"),
-    "bytea": ("BLOB", "{}::text", "text"),
+_TYPES: Mapping[str, _Type] = {
+    "int2": ("BIGINT", "{}::int8", pa.int64()),
+    "int4": ("BIGINT", "{}::int8", pa.int64()),
+    "int8": ("BIGINT", "{}", pa.int64()),
+    "float4": ("DOUBLE", "{}::float8", pa.float64()),
+    "float8": ("DOUBLE", "{}", pa.float64()),
+    "bool": ("BOOLEAN", "{}", pa.bool_()),
+    "numeric": ("DECIMAL", "{}::text", _TEXT),
+    "date": ("DATE", "{}::text", _TEXT),
+    "timestamp": ("TIMESTAMP", "{}::text", _TEXT),
+    "timestamptz": ("TIMESTAMP WITH TIME ZONE", "{}::text", _TEXT),
+    "bytea": ("BLOB", "{}::text", _TEXT),
 }
-_ANY: tuple[str, str, _Held] = ("VARCHAR", "{}::text", "text")
+_ANY: _Type = ("VARCHAR", "{}::text", _TEXT)
 
 
 class _Requested:
@@ -245,7 +246,7 @@ class PostgreSQLRelation:
         self._connection = self._connect(address, password)
         # The server keeps the transaction open until somebody ends it.
         weakref.finalize(self, self._connection.close)
-        self._types: dict[str, tuple[str, str, _Held]] = {}
+        self._types: dict[str, _Type] = {}
         # A reading may begin while another is half way, and each needs a cursor of its own.
         self._readings = itertools.count()
         try:
@@ -388,7 +389,5 @@ def _texts(values: Sequence[object]) -> pa.Array:
     return of_texts([None if value is None else plain_text(value) for value in values])
 
 
-def _column(values: Sequence[Any], kind: _Held) -> pa.Array:
-    if kind == "text":
-        return of_texts(values)
-    return pa.array(values, {"whole": pa.int64(), "truth": pa.bool_()}.get(kind, pa.float64()))
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return of_texts(values) if kind == _TEXT else pa.array(values, kind)
