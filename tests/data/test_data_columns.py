@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
-from colonnade.data.arrays import texts
 from colonnade.data.coding import Mode, code
-from colonnade.data.declaring import Spelling, text_of
+from colonnade.data.declaring import Spelling
 from colonnade.data.encoder import MODES, Encoder
 from colonnade.data.forms import columns_from_data
-from colonnade.data.ids import spell_ids
 from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.schema import PublicSchema, Schema
@@ -38,11 +36,6 @@ def test_spelling_a_second_time_changes_nothing_if_unicode_is_declared(spelling:
         assert spelling.spell(once) == once
     if spelling.trim:
         assert once == once.strip()
-
-
-@given(st.one_of(st.text(), st.integers(), st.booleans(), st.floats(allow_nan=False)))
-def test_the_usual_spelling_is_that_of_text_without_blanks_around_it(value: object) -> None:
-    assert Spelling().spell(value) == text_of(value)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +69,6 @@ def test_ids_follow_the_declared_rule_and_its_duplicates_are_counted_and_not_sho
     assert "Ann" not in str(raised.value)
     with pytest.raises(DataError, match="1 id is missing"):
         Table.from_arrays("bank", {"who": ["a", "  ", "b"], "age": [1, 2, 3]}, strict)
-    assert texts(spell_ids([["É"]], party="b", source="s", columns=["c"], spelling=loose.id_spelling)) == [
-        "é"
-    ]
 
 
 def test_peers_see_the_rule_for_ids_and_not_the_name_of_their_column() -> None:
@@ -158,6 +148,11 @@ def test_missing_values_count_as_what_is_declared_and_are_refused_otherwise() ->
         assert "missing = {value" in code(untyped([1, None]), refusing).problems.advice
 
 
+NUMBER = 'kind = "numeric"\nlow = 0\nhigh = 9\n'
+DATED = 'kind = "date"\nlow = 2000-01-01\nhigh = 2009-01-01\n'
+LEVELS = 'kind = "categorical"\n'
+
+
 def parse(declaration: str) -> object:
     (column,) = Schema.parse(f'id = "who"\n[columns.x]\n{declaration}', name="bank.toml").columns
     return column
@@ -176,30 +171,21 @@ def test_a_category_of_its_own_is_one_more_category() -> None:
 @pytest.mark.parametrize(
     ("declaration", "parts"),
     [
-        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = {value = 10}', ["line 6", "x.missing", "0 to 9"]),
-        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = {value = "3"}', ["x.missing", "not a number"]),
-        (
-            'kind = "date"\nlow = 2000-01-01\nhigh = 2009-01-01\nmissing = "mean"',
-            ["line 6", "x.missing", "'mean'", "category"],
-        ),
-        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = "mean"', ["line 6", "'mean'", "refuse", "category"]),
-        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = 3', ["x.missing", "{value = …}"]),
+        (NUMBER + "missing = {value = 10}", ["line 6", "x.missing", "0 to 9"]),
+        (NUMBER + 'missing = {value = "3"}', ["x.missing", "not a number"]),
+        (DATED + 'missing = "mean"', ["line 6", "x.missing", "'mean'", "category"]),
+        (NUMBER + 'missing = "mean"', ["line 6", "'mean'", "refuse", "category"]),
+        (NUMBER + "missing = 3", ["x.missing", "{value = …}"]),
         ('kind = "binary"\nvalues = ["F", "M"]\nmissing = {value = "f"}', ["x.missing", "'f'"]),
-        (
-            'kind = "categorical"\ncategories = ["a", "missing"]\nmissing = "category"',
-            ["declares 'missing' already"],
-        ),
-        (
-            'kind = "categorical"\ncategories = ["a", "A"]\ncase = "lower"',
-            ["x.categories", "'a' more than once"],
-        ),
-        ('kind = "categorical"\ncategories = ["a", "b"]\ncase = "loud"', ["x.case", "'loud'", "lower"]),
-        ('kind = "categorical"\ncategories = ["a", "b"]\nunicode = "NFCC"', ["Did you mean 'NFC'"]),
+        (LEVELS + 'categories = ["a", "missing"]\nmissing = "category"', ["declares 'missing' already"]),
+        (LEVELS + 'categories = ["a", "A"]\ncase = "lower"', ["x.categories", "'a' more than once"]),
+        (LEVELS + 'categories = ["a", "b"]\ncase = "loud"', ["x.case", "'loud'", "lower"]),
+        (LEVELS + 'categories = ["a", "b"]\nunicode = "NFCC"', ["Did you mean 'NFC'"]),
         ('kind = "date"\nlow = 2001-01-01\nhigh = 2000-01-01', ["line 4", "x.low", "not before"]),
         ('kind = "date"\nlow = 2000\nhigh = 2001-01-01', ["line 4", "x.low", "2000", "date"]),
-        ('kind = "date"\nlow = 2000-01-01\nhigh = 2001-01-01\nmissing = {value = 1999-01-01}', ["x.missing"]),
-        ('kind = "date"\nlow = 2000-01-01\nhigh = 2001-01-01\nmissing = {value = 3}', ["x.missing", "3"]),
-        ('kind = "date"\nlow = 2000-01-01\nhigh = 2001-01-01\nformat = "DMY"', ["x.format", "%d.%m.%Y"]),
+        (DATED + "missing = {value = 1999-01-01}", ["x.missing"]),
+        (DATED + "missing = {value = 3}", ["x.missing", "3"]),
+        (DATED + 'format = "DMY"', ["x.format", "%d.%m.%Y"]),
         ('kind = "bins"\nedges = []', ["x.edges", "left blank"]),
         ('kind = "bins"\nedges = [3, 2]', ["line 4", "x.edges", "rise"]),
         ('kind = "bins"\nedges = [3, inf]', ["x.edges", "finite"]),
@@ -213,17 +199,17 @@ def test_a_declaration_that_contradicts_itself_is_pointed_at(declaration: str, p
         assert part in str(raised.value), str(raised.value)
 
 
-def test_rules_for_ids_are_checked_like_everything_else() -> None:
-    column = '\ncolumns.a = {kind = "bins", edges = [1]}'
-    for declared, parts in {
-        'id = {column = "who", case = "lowr"}': ["line 1", "id.case", "Did you mean 'lower'"],
-        'id = {colum = "who"}': ["line 1", "id"],
-        "id = 3": ["line 1", "id", "3", "string"],
-    }.items():
-        with pytest.raises(SchemaError) as raised:
-            Schema.parse(declared + column, name="bank.toml")
-        for part in ["bank.toml", *parts]:
-            assert part in str(raised.value), str(raised.value)
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ('id = {column = "who", case = "lowr"}', "line 1, id.case: .* Did you mean 'lower'"),
+        ('id = {colum = "who"}', "line 1, id"),
+        ("id = 3", "line 1, id.*3.*string"),
+    ],
+)
+def test_rules_for_ids_are_checked_like_everything_else(declared: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=f"bank.toml, {said}"):
+        Schema.parse(declared + '\ncolumns.a = {kind = "bins", edges = [1]}', name="bank.toml")
 
 
 COLUMNS = (
@@ -248,35 +234,6 @@ def test_every_declaration_survives_its_plain_form() -> None:
         assert Encoder.from_data(json.loads(json.dumps(encoder.to_data(), sort_keys=True))) == encoder
 
 
-def test_dates_and_bins_come_back_from_their_features_and_stay_within_norm_one() -> None:
-    columns = (DATES, BinnedColumn("age", (18, 65), missing="category"))
-    raw = {"opened": ["2000-01-01", "2004-02-29T12:00", "2020-01-01", None], "age": [17, 18, 65, None]}
-    for mode in MODES:
-        encoder = Encoder(columns, mode)
-        features = encoder.encode(untyped(raw))
-        for span in encoder.spans.values():
-            assert (np.linalg.norm(features[:, span], axis=1) <= 1 + 1e-12).all()
-        back = encoder.decode(features)
-        expected = np.array(
-            ["2000-01-01", "2004-02-29T12:00", "2020-01-01", "2010-01-01"], dtype="datetime64[us]"
-        )
-        assert (np.abs(back["opened"] - expected) < np.timedelta64(1, "ms")).all()
-        assert back["age"].tolist() == ["below 18", "18 to 65", "from 65", "missing"]
-
-
-def test_dates_written_in_another_way_are_read_from_files_as_declared(tmp_path: Path) -> None:
-    schema = Schema.parse(
-        'id = "who"\ncolumns.born = {kind = "date", low = 1900-01-01, high = 2020-01-01, format = "%d.%m.%Y"}'
-    )
-    path = tmp_path / "a.csv"
-    path.write_text("who;born\n1;31.12.1999\n2;1.1.2000\n")
-    (block,) = Table("bank", path, schema).blocks()
-    assert np.diff(block.columns["born"]).tolist() == [1.0]
-    path.write_text("who;born\n1;31.12.1999\n2;2000-01-01\n3;31.4.2000\n")
-    with pytest.raises(DataError, match="column 'born': 2 values are not dates as declared"):
-        Table("bank", path, schema).check()
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_missing_dates_and_durations_have_a_feature_of_their_own(mode: Mode) -> None:
     columns = (
@@ -295,12 +252,10 @@ def test_missing_dates_and_durations_have_a_feature_of_their_own(mode: Mode) -> 
         np.testing.assert_array_equal(
             features[1, span], np.eye(1, span.stop - span.start, k=span.stop - span.start - 1)[0]
         )
-    back = encoder.decode(features)
-    assert np.isnat(back["left"]).tolist() == np.isnan(back["stay"]).tolist() == [False, True, False]
-    assert (
-        np.abs(back["left"][[0, 2]] - np.array(["2005-03-04", "2000-01-01"], "M8[us]"))
-        < np.timedelta64(1, "ms")
-    ).all()
+    coded = encoder.block(raw).columns
+    days = np.array(["2005-03-04", "NaT", "2000-01-01"], "M8[D]")
+    np.testing.assert_array_equal(coded["left"], np.where(np.isnat(days), np.nan, days.astype(float)))
+    np.testing.assert_array_equal(coded["stay"], [3600, np.nan, 86400])
     with pytest.raises(DataError, match="missing"):
         Encoder((replace(columns[0], missing=None),), mode).encode(raw)
 

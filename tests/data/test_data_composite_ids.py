@@ -4,25 +4,18 @@ import sqlite3
 from datetime import datetime
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from certificates import Root
-from cli_project import one_object
-from relayed_jobs import houses, run_job
-from two_houses import MEMBERS, job_text
-from two_houses import ROWS as PEOPLE
-from typed import untyped
+from pyarrow.csv import write_csv
+from test_data_one_mistake import opened, sources
 
-from colonnade.cli.app import run
 from colonnade.data.schema import Schema
-from colonnade.data.sources import DuckDBSource, PostgreSQLSource, SQLiteSource
+from colonnade.data.sources import PostgreSQLSource, SQLiteSource
 from colonnade.data.table import Table
 from colonnade.errors import BadIds, ColumnMissing, DataError, PlanError, SchemaError
 from colonnade.federation.federation import Federation
 
-INPUT = 3
 COLUMNS = "[columns.{0}]\nkind = 'numeric'\nlow = 0\nhigh = 100\n"
 IDS = 'id = ["name", "birth"]\n'
 ROWS = [("Ann", "1980-02-01", 3), (" Bob|x", "1975-12-31", 4), ("Bob", "1975-12-31", 5)]
@@ -33,28 +26,28 @@ def schema(column: str, ids: str = IDS) -> Schema:
     return Schema.parse(ids + COLUMNS.format(column))
 
 
-def sources(folder: Path) -> dict[str, object]:
-    listed = ", ".join(f"('{name}', DATE '{birth}', {x})" for name, birth, x in ROWS)
-    rows = f"SELECT * FROM (VALUES {listed}) AS t(name, birth, x)"
-    duckdb.sql(f"COPY ({rows}) TO '{folder / 'a.csv'}' (HEADER)")
-    duckdb.sql(f"COPY ({rows}) TO '{folder / 'a.parquet'}'")
-    with duckdb.connect(str(folder / "a.duckdb")) as database:
-        database.execute(f"CREATE TABLE people AS {rows}")
-    with sqlite3.connect(folder / "a.sqlite") as database:
+def test_every_source_spells_an_id_of_several_columns_alike(tmp_path: Path) -> None:
+    names, births, x = zip(*ROWS, strict=True)
+    days = np.array(births, dtype="datetime64[D]")
+    table = pa.table({"name": names, "birth": days, "x": x})
+    made = dict(sources(table, tmp_path))
+    write_csv(table, made.setdefault("csv", tmp_path / "a.csv"))
+    with sqlite3.connect(tmp_path / "a.sqlite") as database:
         database.execute("CREATE TABLE people (name, birth, x)")
         database.executemany("INSERT INTO people VALUES (?, ?, ?)", ROWS)
-    return {
-        "csv": folder / "a.csv",
-        "parquet": folder / "a.parquet",
-        "duckdb": DuckDBSource("select * from people", folder / "a.duckdb"),
-        "sqlite": SQLiteSource("select * from people", folder / "a.sqlite"),
+    made |= {
+        "sqlite": SQLiteSource("select * from people", tmp_path / "a.sqlite"),
+        "texts": {"name": names, "birth": births, "x": x},
+        "moments": {"name": names, "birth": days.astype("datetime64[ns]"), "x": x},
     }
-
-
-def test_every_source_spells_an_id_of_several_columns_alike(tmp_path: Path) -> None:
-    for kind, source in sources(tmp_path).items():
-        table = Table("bank", untyped(source), schema("x")).check()
-        assert sorted(table.ids()) == sorted(SPELT), kind
+    for kind, source in made.items():
+        assert sorted(opened(source, schema("x")).ids()) == sorted(SPELT), kind
+    late = Table.of("bank", {"name": ["Ann"], "birth": [datetime(1980, 2, 1, 6)], "x": [1]}, schema("x"))
+    assert list(late.ids()) == ["Ann|1980-02-01 06:00:00"]
+    with pytest.raises(
+        BadIds, match=r"'birth': ids are double .* floats of whole numbers where some are missing"
+    ):
+        Table.of("bank", {"name": names, "birth": np.array([1980, 1975, np.nan]), "x": x}, schema("x"))
 
 
 def test_a_database_server_spells_an_id_of_several_columns_alike(postgresql: str) -> None:
@@ -65,31 +58,6 @@ def test_a_database_server_spells_an_id_of_several_columns_alike(postgresql: str
     assert {
         row: x for block in table.blocks() for row, x in zip(table.ids(), block.columns["x"], strict=True)
     } == {spelt: x for spelt, (_, _, x) in zip(SPELT, ROWS, strict=True)}
-
-
-def test_data_frames_and_arrays_spell_an_id_of_several_columns_alike() -> None:
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    names, births, x = zip(*ROWS, strict=True)
-    days = np.array(births, dtype="datetime64[D]")
-    listed = ", ".join(f"('{name}', DATE '{birth}', {number})" for name, birth, number in ROWS)
-    frames = {
-        "texts": {"name": names, "birth": births, "x": x},
-        "days": {"name": names, "birth": days, "x": x},
-        "moments": {"name": names, "birth": days.astype("datetime64[ns]"), "x": x},
-        "pandas": pd.DataFrame({"name": names, "birth": pd.to_datetime(births), "x": x}),
-        "polars": pl.DataFrame({"name": names, "birth": days.tolist(), "x": x}),
-        "arrow": pa.table({"name": pa.array(names), "birth": pa.array(days.tolist()), "x": pa.array(x)}),
-        "duckdb": duckdb.sql(f"SELECT * FROM (VALUES {listed}) AS t(name, birth, x)"),
-    }
-    for kind, frame in frames.items():
-        assert list(Table.of("bank", frame, schema("x")).ids()) == SPELT, kind
-    late = Table.of("bank", {"name": ["Ann"], "birth": [datetime(1980, 2, 1, 6)], "x": [1]}, schema("x"))
-    assert list(late.ids()) == ["Ann|1980-02-01 06:00:00"]
-    numbered = pd.DataFrame({"name": names, "birth": [1980, 1975, None], "x": x})
-    with pytest.raises(
-        BadIds, match=r"'birth': ids are double .* floats of whole numbers where some are missing"
-    ):
-        Table.of("bank", numbered, schema("x"))
 
 
 def test_people_are_found_by_several_columns_and_other_numbers_of_columns_are_told() -> None:
@@ -117,23 +85,15 @@ def test_people_are_found_by_several_columns_and_other_numbers_of_columns_are_to
         Federation([bank, shop], budget=(1.0, 1e-5)).align()
 
 
-@pytest.mark.parametrize(
-    ("births", "error", "why"),
-    [
-        (["1", "2", "2"], None, ""),
-        (["1", "2", ""], BadIds, "id columns 'name' and 'birth': 1 id is missing"),
-        (["1", " 1", "3"], BadIds, "'name' and 'birth': 1 id is repeated. .* add a column that tells"),
-    ],
-)
-def test_what_is_missing_or_repeated_after_spelling_is_counted(
-    births: list[str], error: type[BadIds] | None, why: str
-) -> None:
-    given = {"name": ["a", "a", "b"], "birth": births, "x": [1, 2, 3]}
-    if error is None:
-        assert Table.from_arrays("bank", given, schema("x")).rows == 3
-        return
-    with pytest.raises(error, match=why):
-        Table.from_arrays("bank", given, schema("x"))
+def test_what_is_missing_or_repeated_after_spelling_is_counted() -> None:
+    given = {"name": ["a", "a", "b"], "birth": ["1", "2", "2"], "x": [1, 2, 3]}
+    assert Table.from_arrays("bank", given, schema("x")).rows == 3
+    for births, why in (
+        (["1", "2", ""], "id columns 'name' and 'birth': 1 id is missing"),
+        (["1", " 1", "3"], "'name' and 'birth': 1 id is repeated. .* add a column that tells"),
+    ):
+        with pytest.raises(BadIds, match=why):
+            Table.from_arrays("bank", {**given, "birth": births}, schema("x"))
 
 
 def test_a_part_that_is_not_there_is_named_and_a_schema_survives_being_written(tmp_path: Path) -> None:
@@ -159,39 +119,3 @@ def test_a_part_that_is_not_there_is_named_and_a_schema_survives_being_written(t
 def test_ids_that_are_declared_wrongly_are_refused(ids: str, why: str) -> None:
     with pytest.raises(SchemaError, match=why):
         schema("x", ids)
-
-
-def write_by_two_parts(folder: Path, party: str, parts: tuple[str, str], *, backwards: bool) -> None:
-    """A party's rows and schema once more, with two columns that say together who a person is."""
-    path, declared = folder / f"{party}.csv", folder / f"{party}.schema.toml"
-    head, *rows = [line.split(",", 1) for line in path.read_text().splitlines()]
-    lines = [f"{name} Lee,{1950 + at % 9}-02-01,{values}" for at, (name, values) in enumerate(rows)]
-    path.write_text("\n".join([",".join([*parts, head[1]]), *(lines[::-1] if backwards else lines)]))
-    ids = f'id = {{column = ["{parts[0]}", "{parts[1]}"], case = "fold"}}'
-    declared.write_text(declared.read_text().replace('id = "id"', ids))
-
-
-def test_sites_find_people_by_several_columns_and_score_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kits = houses(tmp_path, Root.make())
-    write_by_two_parts(tmp_path, "bank", ("surname", "born"), backwards=False)
-    write_by_two_parts(tmp_path, "shop", ("name", "birth"), backwards=True)
-    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text()))
-    assert [outcome.get("reason", "") for outcome in outcomes.values()] == [""] * len(MEMBERS)
-    folder = str(kits["bank"].run_folder("j1"))
-    assert run(["show", folder]) == 0
-    assert f"on {PEOPLE} people" in capsys.readouterr().out
-
-    new = tmp_path / "new.csv"
-    new.write_text(
-        "who,born,bank_0,bank_1,shop_0,shop_1\nAnn,1980-02-01,0.1,0.2,0.3,0.4\nAnn,1981-02-01,0.4,0.3,0.2,0.1\n"
-    )
-    given = ["predict", folder, "--rows", str(new), "--json", "--id", "who"]
-    assert run([*given, "--id", "born"]) == 0
-    found = one_object(capsys.readouterr().out)
-    assert [person["id"] for person in found["scores"]] == ["Ann|1980-02-01", "Ann|1981-02-01"]
-    assert run(given) == INPUT
-    assert "1 id is repeated" in capsys.readouterr().out
-    assert run([*given, "--id", "birth"]) == INPUT
-    assert "has no column 'birth'" in capsys.readouterr().out

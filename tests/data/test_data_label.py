@@ -64,6 +64,9 @@ def test_bounds_map_to_the_ends_and_names_and_shapes_are_known() -> None:
     assert [b.kind for b in (CLASSES, REAL, COUNT, NONE)] == ["classes", "real", "count", "none"]
     for block in (CLASSES, REAL, COUNT, NONE):
         assert LabelBlock.from_data(json.loads(json.dumps(block.to_data(), sort_keys=True))) == block
+    for classes, kind in (((0, 1), "i"), (("0", "1"), "O")):
+        block = LabelBlock(ClassLabel("y", classes))  # type: ignore[arg-type]
+        assert block.names([1, 0]).tolist() == [*classes[::-1]] and block.names([1, 0]).dtype.kind == kind
 
 
 def test_without_a_label_every_row_carries_the_constant_and_labels_are_finite() -> None:

@@ -4,6 +4,7 @@ import itertools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -13,9 +14,9 @@ from colonnade.data import arrays as relation
 from colonnade.data.encoder import Encoder, Quantizer
 from colonnade.data.queries import KINDS, Catalogue, aggregates, grouped, statement
 from colonnade.data.schema import Schema
-from colonnade.data.sources import DuckDBSource, PostgreSQLSource, Source, SQLiteSource, source_from_data
+from colonnade.data.sources import DuckDBSource, PostgreSQLSource, Source, SQLiteSource
 from colonnade.data.table import Table
-from colonnade.errors import DataError, QueryRefused, UnknownChoice
+from colonnade.errors import DataError, QueryRefused
 
 SCHEMA = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = 0, high = 99}')
 MAKE = "CREATE TABLE customers (customer INTEGER, age INTEGER)"
@@ -42,16 +43,13 @@ class Databases:
         """Statements in one connection to each kind of database, or to one of them."""
         import psycopg
 
-        if only in ("", "duckdb"):
-            with duckdb.connect(self.duckdb) as database:
-                for text in texts:
-                    database.execute(text)
-        if only in ("", "sqlite"):
-            with sqlite3.connect(self.sqlite) as database:
-                for text in texts:
-                    database.execute(text)
-        if only in ("", "postgresql"):
-            with psycopg.connect(self.address, password="only-for-this-server") as database:
+        connected: dict[str, Any] = {
+            "duckdb": lambda: duckdb.connect(self.duckdb),
+            "sqlite": lambda: sqlite3.connect(self.sqlite),
+            "postgresql": lambda: psycopg.connect(self.address, password="only-for-this-server"),
+        }
+        for kind in [only] if only else connected:
+            with connected[kind]() as database:
                 for text in texts:
                     database.execute(text)
 
@@ -217,6 +215,9 @@ def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledg
     for kind, sql in ((kind, sql) for kind, texts in TOGETHER.items() for sql in texts):
         others = tuple(other for other in KINDS if other != kind)
         for name, source in databases.sources(sql).items():
+            # One parser reads the texts for all databases: the others are asked once of each kind.
+            if name != "duckdb" and (kind, name) in looked_at:
+                continue
             refused(source, rf'takes rows together: .*\({kind}\).*combines_rows = \["{kind}"\]')
             acknowledged = databases.sources(sql, (kind,))[name]
             assert Table("bank", acknowledged, SCHEMA).rows > 0, sql
@@ -301,20 +302,6 @@ def test_every_aggregate_of_duckdb_is_known_in_its_own_call() -> None:
     assert "unparsed" in grouped(statement("select * from query('select 1')"), known)
 
 
-def test_a_view_that_reads_other_rows_is_named_with_what_it_does(databases: Databases) -> None:
-    databases.write(
-        "CREATE VIEW twice AS SELECT a.customer, b.age FROM plain_view a JOIN customers b ON b.customer = 7"
-    )
-    databases.write(
-        "CREATE VIEW compared AS SELECT customer, age - (SELECT spent FROM visits WHERE visitor = 0) AS age"
-        " FROM customers"
-    )
-    for source in databases.sources("select customer, age from twice").values():
-        refused(source, r"table 'customers', which is read twice \(self-join\)")
-    for source in databases.sources("select customer, age from compared").values():
-        refused(source, r"in 'compared' \(subquery\)")
-
-
 def test_a_comment_in_a_comment_is_text_that_databases_read_differently(tmp_path: Path) -> None:
     """SQLite ends both at the first end, and would read what is a comment to whoever parses it here."""
     path = tmp_path / "people.sqlite"
@@ -344,6 +331,13 @@ def test_tables_are_counted_by_schema_cte_and_view() -> None:
         assert grouped(statement(sql), known) == {}
         twice = sql + ", people as other where other.n = 7"
         assert set(grouped(statement(twice), known)) == {"self-join"}
+    texts = {
+        "twice": ["select a.n, b.age from adults a join people b on b.n = 7"],
+        "compared": ["select n, age - (select spent from visits where visitor = 0) as age from people"],
+    }
+    known = Catalogue(aggregates(), {**known.texts, **texts})
+    assert "'people', which is read twice" in grouped(statement("select n from twice"), known)["self-join"]
+    assert "in 'compared'" in grouped(statement("select n from compared"), known)["subquery"]
     texts = {f"v{depth}": [f"select a.n from v{depth - 1} a, v{depth - 1} b"] for depth in range(1, 60)}
     known = Catalogue(aggregates(), {**texts, "v0": ["select 1 as n"]})
     assert grouped(statement("select n from v59"), known) == {}
@@ -382,37 +376,22 @@ def test_rows_that_differ_between_two_readings_are_found_before_anything_is_char
         Table("bank", source, SCHEMA).check()
 
 
-def test_a_party_file_acknowledges_by_name_and_other_names_are_refused() -> None:
-    folder = Path("bank")
-    given = {"sql": "select 1", "database": "b.duckdb", "combines_rows": ["aggregate", "limit"]}
-    assert source_from_data(given, folder) == DuckDBSource(
-        "select 1", folder / "b.duckdb", ("aggregate", "limit")
-    )
-    with pytest.raises(
-        UnknownChoice, match=r"data, combines_rows: .*'agregate'.* Did you mean 'aggregate'\?"
-    ):
-        source_from_data({**given, "combines_rows": ["agregate"]}, folder)
-
-
 def test_one_person_whom_every_row_reads_moves_the_table_far_past_its_bound(tmp_path: Path) -> None:
     """What ε is computed for, and what a window function, a subquery and a self-join make of it."""
     schema = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = -4, high = 4}')
-    own = "select customer, (age - 45) / 20 as age from customers"
-    mixed = "select customer, (age - avg(age) over ()) / stddev(age) over () as age from customers"
-    other = (
-        "select customer, (age - (select age from customers where customer = 300)) / 20 as age from customers"
-    )
-    joined = (
-        "select a.customer, (a.age - b.age) / 20 as age from customers a, customers b where b.customer = 300"
+    own, mixed, other, joined = (
+        "select customer, (age - 45) / 20 as age from customers",
+        "select customer, (age - avg(age) over ()) / stddev(age) over () as age from customers",
+        "select customer, (age - (select age from customers where customer = 300)) / 20 as age from customers",
+        "select a.customer, (a.age - b.age) / 20 as age from customers a, customers b where b.customer = 300",
     )
     gamma = 4096
 
     def moments(path: Path, sql: str) -> np.ndarray:
         source = DuckDBSource(sql, path, ("window", "self-join", "subquery"))
         quantizer = Quantizer(Encoder(schema.columns, "circle"), 1, gamma)
-        rows = np.vstack(
-            [quantizer.quantize(block) for block in Table("bank", source, schema).check().blocks()]
-        )
+        (block,) = Table("bank", source, schema).check().blocks()
+        rows = quantizer.quantize(block)
         return rows.T @ rows
 
     paths = tmp_path / "a.duckdb", tmp_path / "b.duckdb"

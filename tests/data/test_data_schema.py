@@ -18,30 +18,11 @@ from colonnade.errors import SchemaError
 
 GOOD = """id = "customer"
 
-[columns.age]
-kind = "numeric"
-low = 17
-high = 90
-
-[columns."capital gain"]
-kind = "numeric"
-low = 0
-high = 99999
-transform = "log1p"
-
-[columns.sex]
-kind = "binary"
-values = ["F", "M"]
-
-[columns.job]
-kind = "categorical"
-categories = ["clerk", "farmer", 7]
-other = "farmer"
-
-[label]
-column = "income"
-kind = "classes"
-classes = ["<=50K", ">50K"]
+columns.age = {kind = "numeric", low = 17, high = 90}
+columns."capital gain" = {kind = "numeric", low = 0, high = 99999, transform = "log1p"}
+columns.sex = {kind = "binary", values = ["F", "M"]}
+columns.job = {kind = "categorical", categories = ["clerk", "farmer", 7], other = "farmer"}
+label = {column = "income", kind = "classes", classes = ["<=50K", ">50K"]}
 """
 
 names = st.text(min_size=1, max_size=8).filter(lambda name: bool(name.strip()))

@@ -1,4 +1,4 @@
-"""Rows taken in another order where memory is too small for them: the same, from the disk, and nothing left there."""
+"""Rows that are kept or taken in another order, in memory or on the disk: the same, and files are read three times."""
 
 import errno
 import os
@@ -6,13 +6,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from file_readings import MOST_READS, counted_reads, reads_in_training
 
 from colonnade.data import block as spilled
 from colonnade.data import table
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.errors import CannotWrite
+from colonnade.errors import CannotWrite, DataError
 
 SCHEMA = Schema.parse(
     """id = "who"
@@ -36,6 +38,15 @@ def people(rows: int) -> Table:
     )
 
 
+def check_same(mine: Table, theirs: Table, size: int) -> None:
+    for one, other in zip(mine.blocks(size), theirs.blocks(size), strict=True):
+        assert one.rows == other.rows and one.columns.keys() == other.columns.keys()
+        for name, values in one.columns.items():
+            assert values.dtype == other.columns[name].dtype
+            np.testing.assert_array_equal(values, other.columns[name])
+        np.testing.assert_array_equal(np.asarray(one.label), np.asarray(other.label))
+
+
 @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
 @pytest.mark.parametrize("kept", [1, 63, 64, 900])
 def test_rows_on_the_disk_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, size: int, kept: int) -> None:
@@ -48,12 +59,7 @@ def test_rows_on_the_disk_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, s
     assert isinstance(from_disk._rows, spilled.SpilledRows)
     assert list(from_disk.ids()) == list(held.ids())
     for _ in range(2):
-        for mine, other in zip(from_disk.blocks(size), held.blocks(size), strict=True):
-            assert mine.rows == other.rows
-            for name, values in other.columns.items():
-                assert mine.columns[name].dtype == values.dtype
-                np.testing.assert_array_equal(mine.columns[name], values)
-            np.testing.assert_array_equal(mine.label, other.label)
+        check_same(from_disk, held, size)
 
 
 def test_a_disk_that_fills_up_is_named_and_nothing_is_left(
@@ -72,3 +78,43 @@ def test_a_disk_that_fills_up_is_named_and_nothing_is_left(
     with pytest.raises(CannotWrite, match=r"bank.*No space left.*TMPDIR"):
         people(100).take(np.arange(50))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_training_reads_each_file_at_most_three_times(tmp_path: Path, suffix: str) -> None:
+    reads = reads_in_training(tmp_path, suffix=suffix)
+    assert reads.keys() == {f"bank{suffix}", f"insurer{suffix}"}
+    assert max(reads.values()) <= MOST_READS
+
+
+def written(path: Path, rows: int, *, last: str = "") -> Path:
+    lines = [f"K{i},{i % 6000},{'FM'[i % 2]},{('no', 'yes')[i % 3 == 0]}" for i in range(rows)]
+    path.write_text("\n".join(["who,age,sex,y", *lines, *([last] if last else [])]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("kept_bytes", [1 << 26, 0])
+def test_what_was_checked_is_kept_in_memory_or_on_the_disk_as_a_reading_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_bytes: int
+) -> None:
+    monkeypatch.setattr(spilled, "KEPT_BYTES", kept_bytes)
+    path = written(tmp_path / "a.csv", 70_000)
+    streamed, checked = Table("bank", path, SCHEMA), Table("bank", path, SCHEMA)
+    with counted_reads() as reads:
+        checked.check()
+        assert reads.total() == 1
+        for size in (1 << 16, 999):
+            check_same(streamed, checked, size)
+        assert pa.concat_arrays(list(streamed.id_batches())) == pa.concat_arrays(list(checked.id_batches()))
+        before = reads.total()
+        assert checked.check().take([3, 1]).rows == 2 and reads.total() == before
+    assert checked.clipping.counts == streamed.clipping.counts and checked.clipping.counts["age"]
+
+
+def test_what_is_wrong_with_ids_is_told_before_what_is_wrong_with_values(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", 5, last="K0,old,F,no")
+    with pytest.raises(DataError, match="1 id"):
+        Table("bank", path, SCHEMA).check()
+    path = written(tmp_path / "b.csv", 5, last="K9,old,F,no")
+    with pytest.raises(DataError, match="'age'"):
+        Table("bank", path, SCHEMA).check()

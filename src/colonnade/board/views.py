@@ -13,8 +13,9 @@ from markupsafe import Markup
 
 from colonnade.board.workspace import LedgerView, OwnFile, Workspace
 from colonnade.data.documents import without_passwords
-from colonnade.data.drafting import check_schema, draft
+from colonnade.data.drafting import draft
 from colonnade.data.schema import Schema
+from colonnade.data.table import check_schema
 from colonnade.errors import ColonnadeError, InputError, LedgerLocked
 from colonnade.federation.party_file import PartyFile
 from colonnade.privacy.observers import observer_text, unit_text

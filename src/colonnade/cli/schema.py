@@ -81,7 +81,7 @@ def schema(
 
 
 def _check(path: Path, source: Source | None) -> Answer:
-    from colonnade.data.drafting import check_schema
+    from colonnade.data.table import check_schema
 
     state = check_schema(path, source)
     agrees = "" if source is None else f" and agrees with the columns of the {source}"

@@ -14,9 +14,10 @@ from typing import Any, Literal, Protocol, cast
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.declaring import text_of
+from colonnade.data.declaring import AS_WRITTEN
 from colonnade.errors import DataError, DataUnreadable
 
 Held = Literal["nothing", "truth", "whole", "real", "date", "moment", "text", "binary", "nested", "unread"]
@@ -26,7 +27,6 @@ Failed = (pa.ArrowException, OSError)
 """What an Arrow stream raises half way; its message may quote a row."""
 _EPOCH = datetime(1970, 1, 1)
 _DAY_ZERO = date(1970, 1, 1).toordinal()
-_DAY_MILLISECONDS = 86_400_000
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # What data frames write for a value that is not there.
 _ABSENT = ("NAType", "NaTType")
@@ -78,9 +78,8 @@ def values_of(given: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
         case "f":
             return pa.array(array.astype(np.float64, copy=False))
         case "M":
-            missing, days = np.isnat(array), np.datetime_data(array.dtype)[0] in ("Y", "M", "W", "D")
-            exact = array.astype("datetime64[D]" if days else "datetime64[us]").astype(np.int64)
-            return _days(exact, missing) if days else _moments(exact, missing)
+            days = np.datetime_data(array.dtype)[0] in ("Y", "M", "W", "D")
+            return pa.array(array.astype("datetime64[D]" if days else "datetime64[us]"))
         case "m":
             return pa.array(array / np.timedelta64(1, "s"), mask=np.isnat(array))
         case _:
@@ -214,33 +213,31 @@ def _plain(given: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_decimal(type):
         return of_texts([None if one is None else str(one) for one in given.to_pylist()])
     if pa.types.is_float16(type):
-        return pa.array(given.to_numpy(zero_copy_only=False).astype(np.float64), mask=_gone(given))
+        return given.cast(pa.float64())
     if pa.types.is_duration(type):
-        return pa.array(_integers(given) / _PER_SECOND[type.unit], mask=_gone(given))
+        return pc.divide(given.view(pa.int64()).cast(pa.float64(), safe=False), _PER_SECOND[type.unit])
     if pa.types.is_date64(type):
-        return _days(_integers(given) // _DAY_MILLISECONDS, _gone(given))
+        return given.cast(pa.date32())
     if pa.types.is_timestamp(type) and type.unit != "us":
-        scale = _PER_SECOND[type.unit]
-        exact = _integers(given) // 1_000 if type.unit == "ns" else _integers(given) * (1_000_000 // scale)
-        return _moments(exact, _gone(given), zoned=type.tz is not None)
+        if type.unit != "ns":
+            return given.cast(pa.timestamp("us", type.tz), safe=False)
+        # A cast would round moments before 1970 up, and others down.
+        ticks = np.asarray(given.view(pa.int64()).fill_null(0)) // 1_000
+        return pa.array(ticks, mask=np.asarray(given.is_null())).view(pa.timestamp("us", type.tz))
     return given
 
 
-def _gone(column: pa.Array) -> NDArray[np.bool_]:
-    return np.asarray(column.is_null())
-
-
-def _integers(column: pa.Array) -> NDArray[np.int64]:
-    return np.asarray(column.view(pa.int64()).fill_null(0))
-
-
-def _days(exact: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
-    # A day that is missing may be any number.
-    return pa.array(np.where(missing, 0, exact).astype(np.int32), mask=missing).view(pa.date32())
-
-
-def _moments(exact: NDArray[np.int64], missing: NDArray[np.bool_], *, zoned: bool = False) -> pa.Array:
-    return pa.array(exact, mask=missing).view(pa.timestamp("us", tz="UTC" if zoned else None))
+_TEXT = pa.large_string()
+_READ: Mapping[str, tuple[Callable[[Any], Any], pa.DataType]] = {
+    "text": (str, _TEXT),
+    "truth": (bool, pa.bool_()),
+    "whole": (int, pa.int64()),
+    "real": (float, pa.float64()),
+    "moment": (microseconds, pa.int64()),
+    "date": (lambda day: day, pa.date32()),
+    "span": (timedelta.total_seconds, pa.float64()),
+    "other": (AS_WRITTEN.spell, _TEXT),
+}
 
 
 def _of_objects(given: Sequence[Any]) -> pa.Array:
@@ -257,28 +254,12 @@ def _of_objects(given: Sequence[Any]) -> pa.Array:
     whole = (value for value in present if isinstance(value, int | np.integer))
     if kind in ("whole", "real") and not all(-(1 << 63) <= value < 1 << 63 for value in whole):
         kind = "other"
-    read: Callable[[Any], Any]
-    dtype: Any
-    match kind:
-        case "text" | "other":
-            read = str if kind == "text" else text_of
-            return of_texts(
-                [None if gone else read(value) for value, gone in zip(given, absent, strict=True)]
-            )
-        case "date":
-            read, dtype = (lambda value: value.toordinal() - _DAY_ZERO), np.int64
-        case "moment":
-            read, dtype = microseconds, np.int64
-        case "span":
-            read, dtype = timedelta.total_seconds, np.float64
-        case _:
-            read, dtype = (lambda value: value), {"whole": np.int64, "truth": np.bool_}.get(kind, np.float64)
-    exact = np.array([0 if gone else read(value) for value, gone in zip(given, absent, strict=True)], dtype)
-    if kind == "date":
-        return _days(exact, absent)
-    if kind == "moment":
-        return _moments(exact, absent, zoned=any(value.tzinfo is not None for value in present))
-    return pa.array(exact, mask=absent)
+    read, type = _READ[kind]
+    values = [None if gone else read(value) for value, gone in zip(given, absent, strict=True)]
+    if type is _TEXT:
+        return of_texts(values)
+    zone = "UTC" if kind == "moment" and any(value.tzinfo is not None for value in present) else None
+    return pa.array(values, type).view(pa.timestamp("us", zone) if kind == "moment" else type)
 
 
 def _is_absent(value: object) -> bool:

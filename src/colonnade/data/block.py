@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import Relation, values_of
-from colonnade.data.coding import Declared, code
+from colonnade.data.coding import Coded, Declared, code
 from colonnade.data.declaring import nearest_name
 from colonnade.data.kinds import Column
-from colonnade.errors import BadValues, CannotWrite, ColumnMissing, DataError
+from colonnade.errors import CannotWrite, ColumnMissing, DataError
 
 _DIGITS = 5e-4
 
@@ -46,10 +46,6 @@ class ClippingLog:
             "of these rows. Then every row depends on everybody, and what is lost is more than any ε printed here. "
             "Give the values as they were measured and declare their bounds: they are scaled by those."
         )
-
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
 
     def __str__(self) -> str:
         if not self.counts:
@@ -157,23 +153,29 @@ def refuse_shape(values: object, where: str) -> None:
         )
 
 
+def code_columns(
+    values: Mapping[str, ArrayLike], declared: Mapping[str, Declared], where: str = ""
+) -> dict[str, Coded]:
+    """Raw values by column, each as declared; `where` begins what is said of one that is not."""
+    coded = {}
+    for name, one in declared.items():
+        if name not in values:
+            close = nearest_name(name, map(str, values))
+            raise ColumnMissing(f"{where}column {name!r} is declared but missing.{close}")
+        refuse_shape(values[name], f"{where}column {name!r}")
+        coded[name] = code(values[name], one)
+        coded[name].problems.refuse(f"{where}column {name!r}")
+    if len({len(column.values) for column in coded.values()}) > 1:
+        raise DataError(f"{where}the columns have different lengths.")
+    return coded
+
+
 def code_mapping(values: Mapping[str, ArrayLike], columns: Iterable[Column]) -> Block:
     """Raw values by column as a block without a label, for prediction."""
-    arrays = {}
-    for column in columns:
-        if column.name not in values:
-            raise ColumnMissing(
-                f"column {column.name!r} is missing from the rows." + nearest_name(column.name, values)
-            )
-        refuse_shape(values[column.name], f"column {column.name!r}")
-        coded = code(values[column.name], column)
-        if coded.problems:
-            raise BadValues(f"column {column.name!r}: {coded.problems.sentence}. {coded.problems.advice}")
-        arrays[column.name] = coded.values
-    rows = {len(array) for array in arrays.values()} or {len(np.asarray(v)) for v in values.values()} or {0}
-    if len(rows) > 1:
-        raise DataError("the columns of these rows have different lengths.")
-    return Block(arrays, None, rows.pop())
+    coded = code_columns(values, {column.name: column for column in columns})
+    arrays = {name: column.values for name, column in coded.items()}
+    rows = next((len(np.asarray(one)) for one in [*arrays.values(), *values.values()]), 0)
+    return Block(arrays, None, rows)
 
 
 Wrong = dict[int, str]
@@ -296,11 +298,11 @@ class SpilledRows:
 class KeptRows:
     """Rows in the order in which they were read once, with their ids: in memory, above `KEPT_BYTES` on the disk."""
 
-    def __init__(self, name: str, party: str) -> None:
+    def __init__(self, where: str) -> None:
         self.count, self._size = 0, 0
         self._held: list[pa.RecordBatch] = []
         self._places: list[_Place] = []
-        self._spill = _Spill(f"party {party!r}, {name}: its rows")
+        self._spill = _Spill(f"{where}: its rows")
 
     def add(self, ids: pa.Array, block: Block) -> None:
         batch = pa.RecordBatch.from_pydict({_ID: ids, **_arrays(block)})

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime
 from typing import Any, ClassVar, Literal, cast
 
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from colonnade.data.arrays import NOT_READ, distinct, held, microseconds, numbers, values_of
 from colonnade.data.declaring import Spelling
 from colonnade.data.graph import Graph
-from colonnade.data.problems import MARKS, NO_VALUE, Problems
+from colonnade.errors import BadValues
 
 Array = NDArray[np.float64]
 Mode = Literal["circle", "linear"]
@@ -96,20 +96,6 @@ class NumberCode:
         made[absent] = np.eye(1, self.width, self.width - 1)
         return made
 
-    def places(self, features: Array) -> Array:
-        known = features[:, : self._known] / (self._size if self.missing else 1.0)
-        if self.shape == "circle":
-            u = np.arctan2(known[:, 0], known[:, 1]) * (2.0 / math.pi)
-        elif self.shape == "linear":
-            u = known[:, 0]
-        else:
-            u = self._along(known)
-        u = np.clip(u, -1.0, 1.0)
-        if self.missing:
-            halfway = (1.0 - 1.0 / math.sqrt(self._known + 1)) / 2.0
-            u = np.where(features[:, -1] > halfway, np.nan, u)
-        return u
-
     def score_range(self, weights: Array) -> tuple[float, float]:
         own = weights[: self._known] * (self._size if self.missing else 1.0)
         if self.shape == "linear":
@@ -169,16 +155,88 @@ class NumberCode:
         corners, share = simplex(self.knots), (step - before)[:, None]
         return np.asarray((1.0 - share) * corners[before] + share * corners[before + 1])
 
-    def _along(self, features: Array) -> Array:
-        corners = simplex(self.knots)
-        least, along = np.full(len(features), np.inf), np.zeros(len(features))
-        for knot in range(self.knots - 1):
-            step = corners[knot + 1] - corners[knot]
-            share = np.clip((features - corners[knot]) @ step / (step @ step), 0.0, 1.0)
-            away = np.sum((features - corners[knot] - share[:, None] * step) ** 2, axis=1)
-            along = np.where(away < least, knot + share, along)
-            least = np.minimum(away, least)
-        return along * (2.0 / (self.knots - 1)) - 1.0
+
+# What tables have where a value is not known, in small letters; no category is called so.
+NO_VALUE = frozenset(
+    {"na", "n/a", "nan", "null", "nil", "?", "#n/a", "#null!", "#div/0!", "#value!", "#ref!", "#num!"}
+)
+# The same where a number is declared: these may also be categories.
+MARKS = NO_VALUE | {"none", "missing", "unknown", "-", "--", "."}
+_SAID = {
+    "missing": "missing (empty, NULL or NaN)",
+    "infinite": "infinite",
+    "marked": "written as a mark for what is missing, such as NA",
+    "text": "text where a number is declared",
+    "grouped": "written with thousands separators or a decimal comma",
+    "undated": "not dates as declared",
+    "fractional": "not whole where a count is declared",
+    "undeclared": "not among the declared ones",
+    "misspelt": "among the declared ones but for spelling (capitals, blanks, forms of letters, zeros)",
+    "truth": "true or false, which are not declared",
+    "binary": "binary",
+    "nested": "in lists or records, and a column here has one value for each person",
+    "unread": "of a type that is not read",
+}
+_ADVICE = {
+    "nested": "Unfold it into columns of their own first.",
+    "binary": "Leave the column out, or turn it into numbers, dates or text.",
+    "unread": "Leave the column out, or turn it into numbers, dates or text.",
+    "truth": "Declare true and false, without quotation marks, or turn them into the declared values.",
+    "undeclared": "Declare every value that can occur, or a category that takes in the others.",
+    "misspelt": 'Declare case = "fold" and unicode = "NFKC" for the column, or the values as the data has them.',
+    "undated": "Write dates as 2000-01-31, or declare how they are written, such as format = '%d.%m.%Y'.",
+    "grouped": "Write numbers as 1234.5, without separators.",
+    "text": "Correct the file, or declare the column categorical.",
+    "marked": "Leave such cells empty, and declare what a missing value counts as, such as missing = {value = …}.",
+    "missing": "Declare what a missing value counts as, such as missing = {value = …}, or leave these rows out at "
+    "every party.",
+}
+
+
+@dataclass(frozen=True)
+class Problems:
+    """How many values of a column cannot be used, by reason: counts go to whoever holds the data, values nowhere."""
+
+    missing: int = 0
+    infinite: int = 0
+    marked: int = 0
+    text: int = 0
+    grouped: int = 0
+    undated: int = 0
+    fractional: int = 0
+    undeclared: int = 0
+    misspelt: int = 0
+    truth: int = 0
+    binary: int = 0
+    nested: int = 0
+    unread: int = 0
+
+    def __add__(self, other: Problems) -> Problems:
+        return Problems(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def times(self, count: int) -> Problems:
+        return Problems(*(getattr(self, f.name) * count for f in fields(self)))
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, f.name) for f in fields(self))
+
+    @property
+    def sentence(self) -> str:
+        counts = {what: getattr(self, problem) for problem, what in _SAID.items()}
+        return ", ".join(
+            f"{count} value is {what}" if count == 1 else f"{count} values are {what}"
+            for what, count in counts.items()
+            if count
+        )
+
+    @property
+    def advice(self) -> str:
+        usual = "Correct them, or leave these rows out at every party."
+        return next((advice for problem, advice in _ADVICE.items() if getattr(self, problem)), usual)
+
+    def refuse(self, where: str) -> None:
+        if self:
+            raise BadValues(f"{where}: {self.sentence}. {self.advice}")
 
 
 DAY_MICROSECONDS = 86_400_000_000
@@ -342,17 +400,6 @@ def levels(
         return Coded(codes)
     counts = {problem: int(np.count_nonzero(codes == mark)) for problem, mark in _PROBLEMS.items()}
     return Coded(codes, problems=Problems(**counts))
-
-
-def bins(values: Any, edges: Sequence[float], missing: int | None) -> Coded:
-    """Numbers of the bins between these edges; `missing` is that of missing values."""
-    raw, problems = floats(values)
-    codes = np.searchsorted(edges, raw, side="right").astype(np.int32)
-    gone, infinite = np.isnan(raw), int(np.count_nonzero(np.isinf(raw)))
-    if missing is not None:
-        codes[gone] = missing
-        return Coded(codes, problems=problems + Problems(infinite=infinite))
-    return Coded(codes, problems=problems + Problems(missing=int(gone.sum()), infinite=infinite))
 
 
 def moment_of(text: str, format: str | None = None) -> date | None:

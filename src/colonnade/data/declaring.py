@@ -21,14 +21,11 @@ UnicodeForm = Literal["exact", "NFC", "NFD", "NFKC", "NFKD"]
 _CASES = {"lower": str.lower, "upper": str.upper, "fold": str.casefold}
 
 
-def text_of(value: object) -> str:
-    """The spelling under which categories, classes and ids are compared, if no rule is declared: "012" is not "12"."""
-    return plain_text(value).strip()
-
-
 @dataclass(frozen=True)
 class Spelling:
     """A declared rule for text: what makes two spellings the same category or the same person, at every party alike.
+
+    Undeclared, ends are trimmed and nothing else: "012" is not "12".
 
     Unicode comes before case and once more after it, because folding can undo a normal form: spelling is idempotent.
     """

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -132,18 +132,6 @@ class Encoder:
         size = scale * math.sqrt(self.map.attributes(len(self.mapped)))
         for _, inputs in inner.pieces(block):
             yield self.map.rule.apply(inputs, len(self.mapped)) * size
-
-    def decode(self, features: ArrayLike) -> dict[str, NDArray[Any]]:
-        """The values whose encoding is nearest: numbers and moments within bounds, and names of levels."""
-        if self.map is not None:
-            raise SchemaError(
-                f"what went through the map {self.map.rule.kind!r} cannot be turned back into columns."
-            )
-        given = np.asarray(features, dtype=np.float64)
-        return {
-            column.name: column.decoded(given[:, self.spans[column.name]], self.mode)
-            for column in self.columns
-        }
 
     def to_data(self) -> dict[str, object]:
         mapped = {} if self.map is None else {"map": self.map.to_data()}

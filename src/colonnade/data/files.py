@@ -164,29 +164,25 @@ class FileRelation:
     def batches(
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        query = f"SELECT {arrays.selected(self.fields, names, floats)} FROM {self._reader}{self._order}"
+        return self._read(
+            f"{arrays.selected(self.fields, names, floats)} FROM {self._reader}{self._order}", size
+        )
+
+    def count(self) -> int:
+        (batch,) = self._read(f"count(*) FROM {self._reader}", 1)
+        return int(batch.column(0)[0].as_py())
+
+    def _read(self, requested: str, size: int) -> Iterator[pa.RecordBatch]:
         with self._engine.session() as session:
             wrong = None
             try:
-                yield from arrays.streamed(session, query, size)
+                yield from arrays.streamed(session, f"SELECT {requested}", size)
             except arrays.READ_FAILED as found:
                 wrong = self._explained(str(found))
         # Raised here and not above, so that DuckDB's message, which may quote a row, does not hang on it.
         if wrong:
             raise wrong
         self._file.check_unchanged()
-
-    def count(self) -> int:
-        wrong = None
-        with self._engine.session() as session:
-            try:
-                ((rows,),) = session.execute(f"SELECT count(*) FROM {self._reader}").fetchall()
-            except duckdb.Error as found:
-                wrong = self._explained(str(found))
-        if wrong:
-            raise wrong
-        self._file.check_unchanged()
-        return int(rows)
 
     def lines(self) -> int | None:
         """How many lines a file of text has: about as many as rows, which are known only once all are read."""

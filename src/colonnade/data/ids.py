@@ -30,12 +30,7 @@ SEPARATOR = "|"
 
 
 def spell_ids(
-    parts: Sequence[ArrayLike | pa.Array],
-    *,
-    party: str,
-    source: str,
-    columns: Sequence[str],
-    spelling: Spelling = AS_WRITTEN,
+    parts: Sequence[ArrayLike | pa.Array], columns: Sequence[str], spelling: Spelling, *, where: str
 ) -> pa.Array:
     """Ids as declared; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
 
@@ -44,11 +39,11 @@ def spell_ids(
     """
     spelt = []
     for part, column in zip(parts, columns, strict=True):
-        where = f"party {party!r}, {source}, id column {column!r}"
-        spelt.append(_spelt(values_of(part), spelling, where))
+        named = f"{where}, id column {column!r}"
+        spelt.append(_spelt(values_of(part), spelling, named))
         if not text_bytes(spelt[-1])[1].all():
             raise BadIds(
-                f"{where}: some ids hold the character NUL, at which other programs end a text, so that two people "
+                f"{named}: some ids hold the character NUL, at which other programs end a text, so that two people "
                 "could become one. Take it out."
             )
     if len(spelt) == 1:
@@ -70,7 +65,7 @@ def hashes(ids: pa.Array) -> NDArray[np.int64]:
     return np.fromiter(map(hash, texts(ids)), dtype=np.int64, count=len(ids))
 
 
-def refuse_ids(missing: int, repeated: int, *, party: str, source: str, columns: Sequence[str]) -> None:
+def refuse_ids(missing: int, repeated: int, columns: Sequence[str], *, where: str) -> None:
     """Raise a `DataError` that counts missing and repeated ids, and shows none."""
     named = f"id column{'s' if len(columns) > 1 else ''} {' and '.join(map(repr, columns))}"
     other = ", or add a column that tells them apart" if len(columns) > 1 else ""
@@ -80,7 +75,7 @@ def refuse_ids(missing: int, repeated: int, *, party: str, source: str, columns:
     ):
         if count:
             ids = "id is" if count == 1 else "ids are"
-            raise BadIds(f"party {party!r}, {source}, {named}: {count} {ids} {what}. {advice}")
+            raise BadIds(f"{where}, {named}: {count} {ids} {what}. {advice}")
 
 
 def _spelt(given: pa.Array, spelling: Spelling, where: str) -> pa.Array:

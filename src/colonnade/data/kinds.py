@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,25 @@ class Column(coding.Declared):
     """What every kind of column says of itself."""
 
     name: str
+    described: ClassVar[tuple[str, ...]] = ()
+    """What a description says even where it is as usual."""
+
+    def to_data(self) -> dict[str, object]:
+        """A description from which `columns_from_data` makes the same column: what is not as usual."""
+        data: dict[str, object] = {"name": self.name, "kind": self.kind}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value == field.default and field.name not in self.described:
+                continue
+            value = value.isoformat() if isinstance(value, date) else value
+            if isinstance(value, declaring.Spelling):
+                data |= value.to_data()
+            elif field.name == "missing":
+                own = value == "category" and self.reads != "levels"
+                data["missing"] = value if own else {"value": value}
+            else:
+                data[field.name] = list(value) if isinstance(value, tuple) else value
+        return data
 
     @property
     def ordered(self) -> bool:
@@ -70,10 +89,6 @@ class Column(coding.Declared):
     @abstractmethod
     def writer(self, mode: coding.Mode, scale: float) -> Writer:
         """What turns coded values into features times `scale`."""
-
-    @abstractmethod
-    def decoded(self, features: coding.Array, mode: coding.Mode) -> NDArray[Any]:
-        """The values whose features are nearest."""
 
     @abstractmethod
     def shown(self, mode: coding.Mode) -> tuple[list[str], coding.Array]:
@@ -151,15 +166,12 @@ class NumberKind(Column):
 
         return plain if code.plain else shaped
 
-    def decoded(self, features: coding.Array, mode: coding.Mode) -> NDArray[Any]:
-        low, high = self.range
-        return self._value(low + (self.shape(mode).places(features) + 1.0) * ((high - low) / 2.0))
-
     def shown(self, mode: coding.Mode) -> tuple[list[str], coding.Array]:
-        code = self.shape(mode)
-        at_knots = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else np.array(_PLACES)
-        features = code.features(np.array([*at_knots, *([math.nan] if code.missing else [])]))
-        return [self._words(value) for value in self.decoded(features, mode)], features
+        code, (low, high) = self.shape(mode), self.range
+        places = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else np.array(_PLACES)
+        words = [self._words(low + (place + 1.0) * ((high - low) / 2.0)) for place in places.tolist()]
+        own = [MISSING] if code.missing else []
+        return words + own, code.features(np.append(places, [math.nan] * len(own)))
 
     def score_range(self, weights: coding.Array, mode: coding.Mode) -> tuple[float, float]:
         return self.shape(mode).score_range(weights)
@@ -181,10 +193,8 @@ class NumberKind(Column):
     def _read(self, column: Any) -> coding.Read: ...
 
     @abstractmethod
-    def _value(self, values: coding.Array) -> NDArray[Any]: ...
-
-    @abstractmethod
-    def _words(self, value: Any) -> str: ...
+    def _words(self, value: float) -> str:
+        """A value on the scale of the transform, as its owner would write it."""
 
     @property
     def _absent(self) -> str:
@@ -208,6 +218,7 @@ class NumericColumn(NumberKind):
     kind = "numeric"
     reads = "numbers"
     centred = True
+    described = ("transform",)
 
     def __post_init__(self) -> None:
         declared = declaring.Declaration.of_column(self.name)
@@ -245,11 +256,6 @@ class NumericColumn(NumberKind):
         coded = f", {self.encoding}" if self.encoding in ("circle", "linear") else coded
         return f"number from {self.low:g} to {self.high:g}{self._absent}{transform}{coded}"
 
-    def to_data(self) -> dict[str, object]:
-        data: dict[str, object] = {"name": self.name, "kind": self.kind, "low": self.low, "high": self.high}
-        coded = {key: value for key in ("encoding", "knots") if (value := getattr(self, key)) is not None}
-        return {**data, "transform": self.transform, **coded, **missing_data(self.missing)}
-
     def shape(self, mode: coding.Mode) -> coding.NumberCode:
         return coding.NumberCode(self.encoding or mode, self.knots or 0, self.missing == "category")
 
@@ -260,11 +266,8 @@ class NumericColumn(NumberKind):
     def _read(self, column: Any) -> coding.Read:
         return coding.floats(column)
 
-    def _value(self, values: coding.Array) -> NDArray[Any]:
-        return np.clip(self._back(values), self.low, self.high)
-
-    def _words(self, value: Any) -> str:
-        return MISSING if math.isnan(value) else f"{float(value):.4g}"
+    def _words(self, value: float) -> str:
+        return f"{float(np.clip(self._back(np.array(value)), self.low, self.high)):.4g}"
 
 
 @dataclass(frozen=True)
@@ -312,12 +315,6 @@ class DateColumn(NumberKind):
     def sentence(self) -> str:
         return f"date from {self.low.isoformat()} to {self.high.isoformat()}{self._absent}"
 
-    def to_data(self) -> dict[str, object]:
-        ends = {"low": self.low.isoformat(), "high": self.high.isoformat()}
-        written = {} if self.format is None else {"format": self.format}
-        missing = self.missing.isoformat() if isinstance(self.missing, date) else self.missing
-        return {"name": self.name, "kind": self.kind, **ends, **written, **missing_data(missing)}
-
     def at(self, places: ArrayLike) -> NDArray[Any]:
         low, high = self.range
         return np.asarray(low + np.asarray(places) * (high - low))
@@ -325,17 +322,5 @@ class DateColumn(NumberKind):
     def _read(self, column: Any) -> coding.Read:
         return coding.days(column, self.format)
 
-    def _value(self, values: coding.Array) -> NDArray[Any]:
-        absent = np.isnan(values)
-        exact = np.rint(np.where(absent, self.range[0], values) * coding.DAY_MICROSECONDS).astype(np.int64)
-        return np.where(absent, np.datetime64("NaT"), exact.astype("datetime64[us]"))
-
-    def _words(self, value: Any) -> str:
-        return MISSING if np.isnat(value) else str(value)[:10]
-
-
-def missing_data(missing: object, *, own: bool = True) -> dict[str, object]:
-    """What a missing value counts as, as a description says it; `own` where it may be a category of its own."""
-    if missing is None:
-        return {}
-    return {"missing": "category"} if own and missing == "category" else {"missing": {"value": missing}}
+    def _words(self, value: float) -> str:
+        return str(np.datetime64(round(value * coding.DAY_MICROSECONDS), "us"))[:10]

@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from colonnade.data import declaring
-from colonnade.data.coding import Coded, Declared, bounded, floats, levels
+from colonnade.data.coding import Coded, Declared, Problems, bounded, floats, levels
 from colonnade.data.documents import Form, check
 from colonnade.data.forms import SpeltForm, Value
 from colonnade.data.levels import level_at
-from colonnade.data.problems import Problems
 from colonnade.errors import LabelMismatch, Misdeclared, PlanError
 
 Array = NDArray[np.float64]

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data import declaring
-from colonnade.data.coding import Array, Coded, Mode, bins, levels, simplex, thermometer
+from colonnade.data.coding import Array, Coded, Mode, Problems, floats, levels, simplex, thermometer
 from colonnade.data.graph import Graph
-from colonnade.data.kinds import MISSING, Column, Writer, missing_data
+from colonnade.data.kinds import MISSING, Column, Writer
 
 _CASES: tuple[Callable[[str], str], ...] = (
     str,
@@ -55,10 +55,6 @@ class LevelKind(Column):
             np.take(corners, values, axis=1, out=target, mode="clip")
 
         return write
-
-    def decoded(self, features: Array, mode: Mode) -> NDArray[Any]:
-        # All codes have norm 1: the nearest one has the largest inner product.
-        return self.natural(np.argmax(features @ self.codes.T, axis=1))
 
     def shown(self, mode: Mode) -> tuple[list[str], Array]:
         return [str(level) for level in self.levels], self.codes
@@ -161,10 +157,6 @@ class BinaryColumn(TextKind):
     def levels(self) -> tuple[str, ...]:
         return self.values
 
-    def to_data(self) -> dict[str, object]:
-        data: dict[str, object] = {"name": self.name, "kind": self.kind, "values": list(self.values)}
-        return {**data, **missing_data(self.missing, own=False), **self.spelling.to_data()}
-
     def features(self, mode: Mode) -> tuple[str, ...]:
         return (self.name,)
 
@@ -186,11 +178,6 @@ class CategoricalColumn(TextKind):
     @property
     def levels(self) -> tuple[str, ...]:
         return self.categories
-
-    def to_data(self) -> dict[str, object]:
-        data: dict[str, object] = {"name": self.name, "kind": self.kind, "categories": list(self.categories)}
-        other = {} if self.other is None else {"other": self.other}
-        return {**data, **other, **missing_data(self.missing, own=False), **self.spelling.to_data()}
 
 
 @dataclass(frozen=True)
@@ -281,15 +268,15 @@ class BinnedColumn(LevelKind):
         pairs = itertools.pairwise(self.ends)
         return np.array([back((scale(low) + scale(high)) / 2.0) for low, high in pairs])
 
-    def to_data(self) -> dict[str, object]:
-        data: dict[str, object] = {"name": self.name, "kind": self.kind, "edges": list(self.edges)}
-        ends = {key: end for key, end in (("low", self.low), ("high", self.high)) if end is not None}
-        scale = {} if self.transform == "none" else {"transform": self.transform}
-        marks = {key: True for key in ("ordered", "whole") if getattr(self, key)}
-        return {**data, **ends, **scale, **marks, **missing_data(self.missing)}
-
     def coded(self, column: Any) -> Coded:
-        return bins(column, self.edges, self._missing_bin)
+        raw, problems = floats(column)
+        codes = np.searchsorted(self.edges, raw, side="right").astype(np.int32)
+        gone, filled = np.isnan(raw), self._missing_bin
+        if filled is not None:
+            codes[gone] = filled
+        missing = int(gone.sum()) if filled is None else 0
+        infinite = int(np.count_nonzero(np.isinf(raw)))
+        return Coded(codes, problems=problems + Problems(missing=missing, infinite=infinite))
 
     def written(self, codes: NDArray[np.int32], uniform: Callable[[int], Array]) -> NDArray[Any]:
         ends, (scale, _) = np.array(self.ends), self._scales

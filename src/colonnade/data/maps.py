@@ -103,8 +103,7 @@ class _Random(MapRule):
         return self.origin == "low"
 
     def _check(self, *, least: int) -> None:
-        if self.origin not in ("middle", "low"):
-            raise DECLARED.wrong("origin", f"origin = {self.origin!r} is not one of middle, low.")
+        DECLARED.check_choice("origin", self.origin, "middle, low", ("middle", "low"))
         DECLARED.check_whole("features", self.features, low=least, high=MOST_FEATURES)
         DECLARED.check_whole("seed", self.seed, low=0, high=MOST_SEED)
 
@@ -272,19 +271,15 @@ class Ball(MapRule):
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Numbers from −bound to bound: no entry of the vector can be larger than the vector."""
-        _check_numeric(self.kind, columns)
-        for column in columns:
+        low, high = -self.bound, self.bound
+        for column in _check_numeric(self.kind, columns):
             named, declared = f"column {column.name!r}", Declaration(("columns", column.name), "map")
-            if not isinstance(column, NumericColumn) or column.transform != "none":
+            if column.transform != "none":
                 said = f"{named} has a transform, and a ball has a norm in the columns' own units."
                 raise declared.wrong("transform", f"{said} Leave the transform out.")
-            if (column.low, column.high) != (-self.bound, self.bound):
-                said = (
-                    f"{named} runs from {column.low:g} to {column.high:g}. In a ball of bound {self.bound:g}"
-                )
-                raise declared.wrong(
-                    "low", f"{said} declare low = {-self.bound:g} and high = {self.bound:g}."
-                )
+            if column.bounds != (low, high):
+                said = f"{named} runs from {column.low:g} to {column.high:g}. In a ball of bound {high:g}"
+                raise declared.wrong("low", f"{said} declare low = {low:g} and high = {high:g}.")
 
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         return columns
@@ -345,8 +340,9 @@ class FeatureMap:
         return {**self.rule.to_data(), **columns, **weight}
 
 
-def _check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
-    """Raise unless every column is a number, and one number a person: not in pieces, and not missing."""
+def _check_numeric(kind: str, columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
+    """The columns, each one number a person: not in pieces, and not missing. Any other is refused."""
+    numeric = []
     for column in columns:
         if not isinstance(column, NumericColumn):
             raise Misdeclared(
@@ -359,6 +355,8 @@ def _check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
             said = f"{kind} takes column {column.name!r} as the number it is. Leave {key} out"
             instead = "or name the columns that go through the map (columns = [...])."
             raise Declaration(("columns", column.name), "map").wrong(key, f"{said}, {instead}")
+        numeric.append(column)
+    return tuple(numeric)
 
 
 def _slope(image: Array, *, axis: int) -> Array:

@@ -208,9 +208,13 @@ class NotParsed(Exception):
     """The text is no SQL that is known here, which need not mean that a database does not know it."""
 
 
+# It reads nothing but the texts themselves, and to start one takes longer than to parse.
+_parser = cache(Engine)
+
+
 def statement(sql: str) -> Tree:
     """The tree of a query; anything but one SELECT is refused."""
-    with Engine().session() as session:
+    with _parser().session() as session:
         try:
             statements = session.extract_statements(sql)
             if not statements:
@@ -297,7 +301,7 @@ def grouped(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
 @cache
 def aggregates() -> frozenset[str]:
     """The names of all aggregate functions that DuckDB has, and so those into which its parser turns others."""
-    with Engine().session() as session:
+    with _parser().session() as session:
         rows = session.execute(
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
         ).fetchall()

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from colonnade.data.coding import Mode, code
+from colonnade.data.coding import Declared, Mode, code
 from colonnade.data.declaring import AS_WRITTEN, Declaration, Spelling, nearest_name
 from colonnade.data.documents import Document, Form, check
-from colonnade.data.drafts import Draft, of_frame
+from colonnade.data.drafting import Draft, of_frame
 from colonnade.data.encoder import Encoder
 from colonnade.data.files import open_file
 from colonnade.data.forms import ColumnForm, SpeltForm, by_name, columns_of, quantile_edges
@@ -108,6 +108,12 @@ class _Declarations:
     @property
     def labels(self) -> tuple[Label, ...]:
         return (*(() if self.label is None else (self.label,)), *self.more_labels)
+
+    @property
+    def declared(self) -> dict[str, Declared]:
+        """Columns and labels by name."""
+        columns: dict[str, Declared] = {column.name: column for column in self.columns}
+        return columns | {label.column: label for label in self.labels}
 
     def encoder(self, mode: Mode) -> Encoder:
         return Encoder(self.columns, mode, self.map)
@@ -295,32 +301,24 @@ class Schema(_Declarations):
 
 def _check_objects(schema: Schema) -> None:
     """Raise unless a schema is made of what schemas are made of; a list of columns becomes a tuple."""
-    if not isinstance(schema.id, str | tuple | list) or not all(
-        isinstance(key, str) for key in schema.id_columns
-    ):
-        raise SchemaError(f"a schema's id names a column, or several; found {type(schema.id).__name__}.")
-    if isinstance(schema.columns, str | Mapping) or not isinstance(schema.columns, Iterable):
-        raise SchemaError(
-            f"a schema's columns are NumericColumn, CategoricalColumn and the like, in order; found "
-            f"{type(schema.columns).__name__}. `Schema.from_data` takes a mapping."
-        )
-    object.__setattr__(schema, "columns", tuple(schema.columns))
-    for column in schema.columns:
-        if not isinstance(column, Column):
-            raise SchemaError(
-                f"a schema's column is a NumericColumn or the like, not {type(column).__name__}."
-            )
-    if isinstance(schema.more_labels, str | Mapping) or not isinstance(schema.more_labels, Iterable):
-        raise SchemaError(
-            f"a schema's further labels are ClassLabel, RealLabel or CountLabel, in order; found "
-            f"{type(schema.more_labels).__name__}."
-        )
-    object.__setattr__(schema, "more_labels", tuple(schema.more_labels))
-    for label in schema.labels:
-        if not isinstance(label, Label):
-            raise SchemaError(
-                f"a schema's label is a ClassLabel, RealLabel or CountLabel, not {type(label).__name__}."
-            )
+
+    def listed(given: Any, kind: type, said: str) -> tuple[Any, ...]:
+        many = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
+        for one in (found := tuple(given) if many else (given,)):
+            if not isinstance(one, kind):
+                raise SchemaError(
+                    f"a schema's {said}; found {type(one).__name__}. `Schema.from_data` takes a mapping."
+                )
+        return found
+
+    named = "id names a column, or several"
+    listed(schema.id if isinstance(schema.id, str | tuple | list) else (schema.id,), str, named)
+    columns = listed(schema.columns, Column, "columns are NumericColumn, CategoricalColumn and the like")
+    labels = "labels are ClassLabel, RealLabel or CountLabel"
+    more = listed(schema.more_labels, Label, labels)
+    listed(() if schema.label is None else (schema.label,), Label, labels)
+    object.__setattr__(schema, "columns", columns)
+    object.__setattr__(schema, "more_labels", more)
     if schema.label is None and schema.more_labels:
         raise SchemaError("a schema has further labels and no first one. Give the first as label.")
 

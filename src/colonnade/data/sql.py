@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
 
 QUERY_FAILED = "the query failed while its rows were read. Run it in the database's own client to see why."
 _SECONDS_TO_CONNECT = 10
-_Held = Literal["whole", "real", "truth", "text"]
+_TEXT = pa.large_string()
+_Type = tuple[str, str, pa.DataType]
 # By the server's type: DuckDB's word for it, how it is asked for, and how it is held. A single-precision number is
 # widened by the server, as DuckDB does it, and not read from its shortest text.
-_TYPES: Mapping[str, tuple[str, str, _Held]] = {
-    "int2": ("BIGINT", "{}::int8", "whole"),
-    "int4": ("BIGINT", "{}::int8", "whole"),
-    "int8": ("BIGINT", "{}", "whole"),
-    "float4": ("DOUBLE", "{}::float8", "real"),
-    "float8": ("DOUBLE", "{}", "real"),
-    "bool": ("BOOLEAN", "{}", "truth"),
-    "numeric": ("DECIMAL", "{}::text", "text"),
-    "date": ("DATE", "{}::text", "text"),
-    "timestamp": ("TIMESTAMP", "{}::text", "text"),
-    "timestamptz": ("TIMESTAMP WITH TIME ZONE", "{}::text", "text"),
-    "bytea": ("BLOB", "{}::text", "text"),
+_TYPES: Mapping[str, _Type] = {
+    "int2": ("BIGINT", "{}::int8", pa.int64()),
+    "int4": ("BIGINT", "{}::int8", pa.int64()),
+    "int8": ("BIGINT", "{}", pa.int64()),
+    "float4": ("DOUBLE", "{}::float8", pa.float64()),
+    "float8": ("DOUBLE", "{}", pa.float64()),
+    "bool": ("BOOLEAN", "{}", pa.bool_()),
+    "numeric": ("DECIMAL", "{}::text", _TEXT),
+    "date": ("DATE", "{}::text", _TEXT),
+    "timestamp": ("TIMESTAMP", "{}::text", _TEXT),
+    "timestamptz": ("TIMESTAMP WITH TIME ZONE", "{}::text", _TEXT),
+    "bytea": ("BLOB", "{}::text", _TEXT),
 }
-_ANY: tuple[str, str, _Held] = ("VARCHAR", "{}::text", "text")
+_ANY: _Type = ("VARCHAR", "{}::text", _TEXT)
 
 
 class _Requested:
@@ -75,6 +76,14 @@ class _Requested:
                 )
         check_rows_apart(self._source, self._tree, catalogue(), party=self._party)
         return f" ORDER BY {', '.join(text.format(identifier(key)) for key in keys)}"
+
+    def fields(self, names: Sequence[str]) -> dict[str, SourceColumn]:
+        for name in names:
+            if names.count(name) > 1:
+                raise self.wrong(
+                    f"the query gives two columns the name {name!r}. Rename one of them with AS."
+                )
+        return text_fields(names)
 
     def wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
         return refusal(self._party, self.name, message, kind=kind)
@@ -157,45 +166,42 @@ class SQLiteRelation:
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         query = f"SELECT {', '.join(map(identifier, names))} FROM {self._query.sql}{self._order}"
-        wrong = None
-        try:
-            with closing(self._database.cursor()) as cursor:
-                cursor.execute(query)
-                while rows := cursor.fetchmany(size):
-                    columns = [_texts(values) for values in zip(*rows, strict=True)]
-                    yield pa.RecordBatch.from_arrays(columns, list(names))
-        except sqlite3.Error:
-            wrong = self._query.wrong(QUERY_FAILED)
-        if wrong:
-            raise wrong
-        self.check_unchanged()
+        for rows in self._read(query, size):
+            columns = [_texts(values) for values in zip(*rows, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, list(names))
 
     def count(self) -> int:
         return self._count("true")
 
     def _count(self, condition: str) -> int:
+        ((row,),) = self._read(f"SELECT count(*) FROM {self._query.sql} WHERE {condition}", 1)
+        return int(row[0])
+
+    def _read(self, query: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        failed = False
         try:
-            query = f"SELECT count(*) FROM {self._query.sql} WHERE {condition}"
-            ((rows,),) = self._database.execute(query).fetchall()
+            with closing(self._database.cursor()) as cursor:
+                cursor.execute(query)
+                while rows := cursor.fetchmany(size):
+                    yield rows
         except sqlite3.Error:
-            rows = None
-        if rows is None:
+            failed = True
+        if failed:
             raise self._query.wrong(QUERY_FAILED)
         self.check_unchanged()
-        return int(rows)
 
     def _described(self) -> Mapping[str, SourceColumn]:
         try:
             self._version = self._data_version()
             with closing(self._database.execute(f"SELECT * FROM {self._query.sql} LIMIT 0")) as cursor:
-                return _fields([str(column[0]) for column in cursor.description])
+                names = [str(column[0]) for column in cursor.description]
         except sqlite3.DatabaseError as found:
             # Nothing was read, so what it says is about the query or the file.
             wrong = f"the query cannot be run: {first_line(found)}."
             if "not a database" in str(found) or "malformed" in str(found):
                 wrong = "it is not a SQLite database, or it is damaged."
-        except DataError as found:
-            wrong = str(found)
+        else:
+            return self._query.fields(names)
         raise self._query.wrong(wrong)
 
     def _catalogue(self) -> Catalogue:
@@ -240,7 +246,7 @@ class PostgreSQLRelation:
         self._connection = self._connect(address, password)
         # The server keeps the transaction open until somebody ends it.
         weakref.finalize(self, self._connection.close)
-        self._types: dict[str, tuple[str, str, _Held]] = {}
+        self._types: dict[str, _Type] = {}
         # A reading may begin while another is half way, and each needs a cursor of its own.
         self._readings = itertools.count()
         try:
@@ -329,18 +335,17 @@ class PostgreSQLRelation:
         try:
             cursor = self._one(f"SELECT * FROM {self._from} LIMIT 0")
             described = cursor.description or ()
-            fields = _fields([column.name for column in described])
-            for column in described:
-                known = psycopg.adapters.types.get(column.type_code)
-                self._types[column.name] = _TYPES.get(known.name, _ANY) if known else _ANY
-            return {
-                name: SourceColumn(field.identifier, self._types[name][0]) for name, field in fields.items()
-            }
         except psycopg.Error as found:
             # Nothing was read, so what it says is about the query.
             wrong = f"the query cannot be run: {first_line(found)}."
-        except DataError as found:
-            wrong = str(found)
+        else:
+            for column in described:
+                known = psycopg.adapters.types.get(column.type_code)
+                self._types[column.name] = _TYPES.get(known.name, _ANY) if known else _ANY
+            fields = self._query.fields([column.name for column in described])
+            return {
+                name: SourceColumn(field.identifier, self._types[name][0]) for name, field in fields.items()
+            }
         raise self._query.wrong(wrong)
 
     def _one(self, statement: str) -> psycopg.Cursor[tuple[Any, ...]]:
@@ -369,14 +374,6 @@ class PostgreSQLRelation:
         )
 
 
-def _fields(names: Sequence[str]) -> dict[str, SourceColumn]:
-    for name in names:
-        if names.count(name) > 1:
-            wrong = f"the query gives two columns the name {name!r}. Rename one of them with AS."
-            raise DataUnreadable(wrong)
-    return text_fields(names)
-
-
 def _database_file(source: Query, path: Path, party: str) -> File:
     if path.is_dir():
         raise refusal(party, str(source), "it is a directory; a database file was expected.")
@@ -392,7 +389,5 @@ def _texts(values: Sequence[object]) -> pa.Array:
     return of_texts([None if value is None else plain_text(value) for value in values])
 
 
-def _column(values: Sequence[Any], kind: _Held) -> pa.Array:
-    if kind == "text":
-        return of_texts(values)
-    return pa.array(values, {"whole": pa.int64(), "truth": pa.bool_()}.get(kind, pa.float64()))
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return of_texts(values) if kind == _TEXT else pa.array(values, kind)

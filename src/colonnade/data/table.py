@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -18,19 +19,38 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes, texts
-from colonnade.data.block import Block, ClippingLog, KeptRows, SpilledRows, Spreads, refuse_shape
-from colonnade.data.coding import Coded, Declared, code
-from colonnade.data.declaring import nearest_name
+from colonnade.data.arrays import columns_by_name, of_texts, owned, text_bytes, texts
+from colonnade.data.block import (
+    Block,
+    ClippingLog,
+    KeptRows,
+    SpilledRows,
+    Spreads,
+    code_columns,
+    refuse_shape,
+)
+from colonnade.data.coding import Coded, Declared, Problems, code
+from colonnade.data.declaring import expand_name, nearest_name
+from colonnade.data.documents import Document
 from colonnade.data.files import FileRelation
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
-from colonnade.data.problems import Problems
-from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.schema import PublicSchema, Schema, blanks
 from colonnade.data.sources import FileSource, Source
-from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable, QueryRefused, SchemaError
+from colonnade.errors import (
+    BadValues,
+    ColumnMissing,
+    DataError,
+    DataUnreadable,
+    InputError,
+    Misdeclared,
+    QueryRefused,
+    SchemaError,
+)
 from colonnade.markup import html_table
 
 _IDS = 1 << 16
+# What messages call the source of a table in memory.
+_ARRAYS = "arrays"
 Piece = TypeVar("Piece")
 
 
@@ -38,16 +58,16 @@ class SourceRows:
     """The rows of one source, in the memory of one block, of sixteen bytes an id and of what is kept of a file."""
 
     def __init__(self, party: str, source: Source, schema: Schema) -> None:
-        self._party, self._schema, self.source, self.is_query = party, schema, source, source.is_query
+        self._schema, self.source, self.is_query = schema, source, source.is_query
         self._ids_are_good = False
         self._kept: KeptRows | None = None
         self._readings: dict[str, bytes] = {}
-        self._declared: dict[str, Declared] = {column.name: column for column in schema.columns}
-        self._declared |= {label.column: label for label in schema.labels}
+        self._declared = schema.declared
         self._numbers = {name for name, declared in self._declared.items() if declared.reads == "numbers"}
         names = (*schema.id_columns, *self._declared)
         self._rows = source.open(party=party, keys=schema.id_columns, wanted=names)
         self.name = self._rows.name
+        self._where = owned(party, self.name)
         fields, what = self._rows.fields, "query" if self.is_query else "file"
         for name in names:
             if name not in fields:
@@ -83,7 +103,7 @@ class SourceRows:
                 pass
             tell(self._kept.count, self._kept.count)
             return
-        kept, wrong = KeptRows(self.name, self._party), None
+        kept, wrong = KeptRows(self._where), None
         try:
             lines = self._rows.lines() if isinstance(self._rows, FileRelation) else None
             for ids, block in self._coded(self._schema.id_columns, _IDS, log):
@@ -144,7 +164,7 @@ class SourceRows:
             batches = self._batches([name], _IDS)
             all_rows = (code(batch.columns[0], self._declared[name]).problems for batch in batches)
             problems = sum(all_rows, Problems()) or coded.problems
-            problems.refuse(party=self._party, source=self.name, column=name)
+            problems.refuse(f"{self._where}, column {name!r}")
         return coded
 
     def _check_type(self, name: str, declared: Declared) -> None:
@@ -180,13 +200,7 @@ class SourceRows:
         self._check_same("rows", digest)
 
     def _spelt(self, ids: Sequence[pa.Array]) -> pa.Array:
-        return spell_ids(
-            ids,
-            party=self._party,
-            source=self.name,
-            columns=self._schema.id_columns,
-            spelling=self._schema.id_spelling,
-        )
+        return spell_ids(ids, self._schema.id_columns, self._schema.id_spelling, where=self._where)
 
     def _check_same(self, what: str, digest: _Digest) -> None:
         """Every complete reading of a query gives what the first one gave. A file shows itself whether it changed."""
@@ -213,10 +227,10 @@ class SourceRows:
             suspects.update(map(str, texts(spelt.filter(pa.array(alike)))))
         suspects.pop("", None)
         repeated = sum(times - 1 for times in suspects.values())
-        refuse_ids(missing, repeated, party=self._party, source=self.name, columns=self._schema.id_columns)
+        refuse_ids(missing, repeated, self._schema.id_columns, where=self._where)
 
     def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
-        return refusal(self._party, self.name, message, kind=kind)
+        return kind(f"{self._where}: {message}")
 
 
 class _Digest:
@@ -269,6 +283,9 @@ class Table:
     (2, ['12', '7'], 'age: 1 of 2 values lay outside the declared bounds and were clipped')
     """
 
+    # Of several labels the one that its blocks have; all where None.
+    _label: int | None = None
+
     def __init__(self, party: str, source: str | Path | Source, schema: Schema) -> None:
         check_declared(party, schema)
         where = FileSource(Path(source)) if isinstance(source, str | Path) else source
@@ -276,31 +293,32 @@ class Table:
         self._rows: Rows = SourceRows(party, where, schema)
 
     @classmethod
-    def of_rows(cls, party: str, rows: Rows, schema: Schema, clipping: ClippingLog | None = None) -> Table:
-        """A table over rows that are already as declared, wherever they come from."""
+    def of_rows(
+        cls,
+        party: str,
+        rows: Rows,
+        schema: Schema,
+        clipping: ClippingLog | None = None,
+        *,
+        label: int | None = None,
+    ) -> Table:
+        """A table over rows that are already as declared, of several labels perhaps the one at this place only."""
         self = cls.__new__(cls)
+        self._label = label
         self.party, self.schema, self._rows = party, schema, rows
         self.clipping = clipping or ClippingLog()
         return self
 
     @classmethod
-    def of(
-        cls,
-        party: str,
-        frame: Any,
-        schema: Schema,
-        *,
-        ids: ArrayLike | None = None,
-        name: str = "arrays",
-    ) -> Table:
+    def of(cls, party: str, frame: Any, schema: Schema, *, ids: ArrayLike | None = None) -> Table:
         """A table in memory, of anything with named columns; without any ids rows are numbered from 0."""
         arrays = columns_by_name(frame)
         if arrays is None:
             raise DataError(
-                f"party {party!r}, {name}: columns are given by name, as a data frame or {{'age': ages}}, not as "
+                f"party {party!r}, {_ARRAYS}: columns are given by name, as a data frame or {{'age': ages}}, not as "
                 f"{type(frame).__name__}."
             )
-        rows, clipping = _array_rows(party, arrays, schema, ids, name)
+        rows, clipping = _array_rows(party, arrays, schema, ids)
         return cls.of_rows(party, rows, schema, clipping)
 
     from_arrays = of
@@ -320,7 +338,7 @@ class Table:
         return self._rows.count
 
     def ids(self) -> Iterator[str]:
-        """The ids in order, as text; see `text_of` for their spelling. Missing or repeated ids are refused."""
+        """The ids in order, as text. Missing or repeated ids are refused."""
         for batch in self._rows.ids():
             yield from map(str, texts(batch))
 
@@ -331,7 +349,10 @@ class Table:
         """The rows in order, at most `size` at a time; every block but the last has exactly `size`."""
         if size < 1:
             raise ValueError(f"a block has at least one row, not {size}")
-        return self._rows.blocks(size, self.clipping)
+        blocks = self._rows.blocks(size, self.clipping)
+        if self._label is None:
+            return blocks
+        return (Block(block.columns, block.labels[self._label], block.rows) for block in blocks)
 
     def check(self, progress: Callable[[str, int, int], None] | None = None) -> Table:
         """Read everything, a query twice, so that what is wrong is found before anything is charged."""
@@ -375,8 +396,8 @@ class Table:
             return self
         if isinstance(self._rows, SourceRows):
             return Table(self.party, self._rows.source, schema)
-        rows = OneLabel(self._rows, [one.column for one in self.schema.labels].index(label))
-        return Table.of_rows(self.party, rows, schema, self.clipping)
+        place = [one.column for one in self.schema.labels].index(label)
+        return Table.of_rows(self.party, self._rows, schema, self.clipping, label=place)
 
     def public(self) -> PublicSchema:
         return self.schema.public(self.party)
@@ -400,60 +421,34 @@ class ArrayRows:
             yield self._block.each(itemgetter(part), part.stop - start)
 
 
-class OneLabel:
-    def __init__(self, rows: Rows, place: int) -> None:
-        self.name, self.count = rows.name, rows.count
-        self._rows, self._place = rows, place
-
-    def ids(self) -> Iterator[pa.Array]:
-        return self._rows.ids()
-
-    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        return (
-            Block(block.columns, block.labels[self._place], block.rows)
-            for block in self._rows.blocks(size, log)
-        )
-
-
 def _array_rows(
-    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
+    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None
 ) -> tuple[ArrayRows, ClippingLog]:
     check_declared(party, schema)
-    where = f"party {party!r}, {name}"
-    coded: dict[str, NDArray[Any]] = {}
-    counts = {}
-    declared: dict[str, Declared] = {column.name: column for column in schema.columns}
-    declared |= {label.column: label for label in schema.labels}
+    where, declared = f"party {party!r}, {_ARRAYS}", schema.declared
+    coded = code_columns(arrays, declared, f"{where}, ")
     spreads = Spreads(declared)
-    for column, declaration in declared.items():
-        if column not in arrays:
-            close = nearest_name(column, map(str, arrays.keys()))
-            raise ColumnMissing(f"{where}: column {column!r} is declared but missing.{close}")
-        refuse_shape(arrays[column], f"{where}, column {column!r}")
-        result = code(arrays[column], declaration)
-        result.problems.refuse(party=party, source=name, column=column)
-        coded[column], counts[column] = _frozen(result.values), result.clipped
+    for column, result in coded.items():
         spreads.add(column, result.raw)
-    lengths = {len(values) for values in coded.values()}
-    if len(lengths) > 1:
-        raise DataError(f"{where}: the columns have different lengths.")
-    rows = lengths.pop()
+    rows = len(next(iter(coded.values())).values)
     if not rows:
         raise DataUnreadable(f"{where}: there are no rows.")
-    spelt = _array_ids(party, arrays, schema, ids, name)
+    spelt = _array_ids(where, arrays, schema, ids)
     spelt = of_texts([str(number) for number in range(rows)]) if spelt is None else spelt
     if len(spelt) != rows:
         raise DataError(f"{where}: {len(spelt)} ids for {rows} rows.")
     repeated = rows - len(set(texts(spelt)))
-    refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=schema.id_columns)
+    refuse_ids(missing_ids(spelt), repeated, schema.id_columns, where=where)
     log = ClippingLog()
+    counts = {column: result.clipped for column, result in coded.items()}
     log.finish(counts, rows=rows, standardised=spreads.standardised())
-    labels = [coded.pop(label.column) for label in schema.labels]
-    return ArrayRows(name, Block.of(coded, labels, rows), spelt), log
+    frozen = {column: _frozen(result.values) for column, result in coded.items()}
+    labels = [frozen.pop(label.column) for label in schema.labels]
+    return ArrayRows(_ARRAYS, Block.of(frozen, labels, rows), spelt), log
 
 
 def _array_ids(
-    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
+    where: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None
 ) -> pa.Array | None:
     """The ids that are given, or those of the schema's id columns; None where none of these is there."""
     # Ids that are given by themselves are one column, whatever the schema makes them of.
@@ -464,10 +459,10 @@ def _array_ids(
     if len(given) < len(columns):
         absent = next(key for key in columns if key not in arrays)
         close = nearest_name(absent, arrays)
-        raise ColumnMissing(f"party {party!r}, {name}: id column {absent!r} is declared but missing.{close}")
+        raise ColumnMissing(f"{where}: id column {absent!r} is declared but missing.{close}")
     for key, values in zip(columns, given, strict=True):
-        refuse_shape(values, f"party {party!r}, {name}, id column {key!r}")
-    return spell_ids(given, party=party, source=name, columns=columns, spelling=schema.id_spelling)
+        refuse_shape(values, f"{where}, id column {key!r}")
+    return spell_ids(given, columns, schema.id_spelling, where=where)
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
@@ -532,3 +527,51 @@ class AlignedTable:
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:
         return self.table.blocks(size)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a schema lacks: places left blank, columns that its data does not have, or one mistake."""
+
+    name: str
+    blank: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    mistake: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        return not (self.blank or self.absent or self.mistake)
+
+
+def check_schema(path: Path, source: Source | None = None, *, party: str = "") -> Findings:
+    """What a schema file lacks, by itself or beside the columns of its data; no row is read."""
+    document = Document.load(path)
+    blank = tuple(document.where(path) for path in blanks(document.data))
+    absent: tuple[str, ...] = ()
+    if source is not None:
+        fields = source.open(party=party, wanted=tuple(_declared(document.data))).fields
+        absent = tuple(
+            f"column {name!r} is declared but not in the {source}." + nearest_name(name, fields)
+            for name in _declared(document.data)
+            if name not in fields
+        )
+    mistake = None
+    try:
+        if not blank:
+            schema = Schema.load(path)
+            if source is not None and not absent:
+                SourceRows(party, source, schema)
+    except InputError as wrong:
+        mistake = str(wrong)
+    return Findings(document.name, blank, absent, mistake)
+
+
+def _declared(data: Mapping[str, Any]) -> list[str]:
+    identity, columns, label = data.get("id"), data.get("columns"), data.get("label")
+    named = [identity.get("column") if isinstance(identity, Mapping) else identity]
+    # Where a name is wrong, reading the schema says so.
+    with suppress(Misdeclared):
+        names = columns if isinstance(columns, Mapping) else ()
+        named += [name for written in names for name in expand_name(written, ("columns", written))]
+    named += [label.get("column")] if isinstance(label, Mapping) else []
+    return [name for name in named if isinstance(name, str) and name]
