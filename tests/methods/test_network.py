@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from colonnade.methods.network.design import Design
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from network_federations import CLASSES, REAL, THREE, federation_of, rows_of
@@ -54,7 +53,7 @@ from colonnade.methods.network.modules import (
 )
 from colonnade.methods.network.network import Network
 from colonnade.methods.network.network_file import NetworkFile, NetworkModel, weights_path
-from colonnade.methods.network.plan import NetworkOptions
+from colonnade.methods.network.plan import Design, NetworkOptions
 from colonnade.methods.table import METHODS, method_named, train_with
 from colonnade.models.files.document import read_document, write_document
 from colonnade.models.files.membership import TrainingMembership

@@ -11,7 +11,6 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from colonnade.models.tables.mixture import draw_levels, values_of_levels
 from learn_releases import release_of
 from numpy.typing import NDArray
 from scipy import stats
@@ -35,10 +34,10 @@ from colonnade.errors import (
     NotInstalled,
 )
 from colonnade.models.fitting import PAYS_FROM, choose_rule, strength_of
-from colonnade.models.tables import matched, mixture
+from colonnade.models.tables import matched, synthetic
 from colonnade.models.tables.margins import description
 from colonnade.models.tables.matched import MOST_STRETCH, PEOPLE, matched_rule
-from colonnade.models.tables.synthetic import TableModel
+from colonnade.models.tables.synthetic import TableModel, draw_levels, values_of_levels
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9
@@ -204,14 +203,14 @@ def test_a_release_that_is_all_noise_is_refused() -> None:
 
 
 def test_a_fit_that_comes_to_nothing_is_refused(release: MomentRelease, monkeypatch: Any) -> None:
-    monkeypatch.setattr(mixture, "RATE", 0.0)
+    monkeypatch.setattr(synthetic, "RATE", 0.0)
     with pytest.raises(NotConverged, match="no table fits this release"):
         release.synthesize(10)
 
 
 def test_a_fit_that_is_cut_short_says_so(release: MomentRelease) -> None:
     margins = release.margins()
-    short = TableModel(margins, mixture.fit_mixture(margins, steps=30), {})
+    short = TableModel(margins, synthetic.fit_mixture(margins, steps=30), {})
     assert not short.fit.reached and "stopped after 30 steps" in short.notes[0]
 
 
