@@ -235,9 +235,6 @@ class EncryptedPlan(TrainingPlan, Layout):
     def mask(self, receiver: str) -> BoundedMask:
         return BoundedMask(self.packing(receiver).bits)
 
-    def entry_bits(self, receiver: str) -> int:
-        return math.isqrt(self.quantizers[receiver].norm_squared_bound).bit_length() + 1
-
     def sensitivities(self, owner: str) -> StepSensitivities:
         """How far one record moves each message of an owner, in units of the grid, given everything sent before."""
         one = 1 << self.fraction_bits

@@ -53,7 +53,8 @@ class AgreedQuestion:
     """Σ m·x̃ for each column, packed as planned: what an honest receiver asks."""
 
     def __init__(self, plan: EncryptedPlan, receiver: str) -> None:
-        self._fields, self._bits = plan.packing(receiver), plan.entry_bits(receiver)
+        self._fields = plan.packing(receiver)
+        self._bits = math.isqrt(plan.quantizers[receiver].norm_squared_bound).bit_length() + 1
         self._width, self._most = plan.width(receiver), plan.largest_sum(receiver)
 
     def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:

@@ -559,7 +559,12 @@ def _check_values(options: NetworkOptions) -> None:
         raise PlanError(f"held_out = {options.held_out!r} is a share of the records from 0 to below 1.")
     if not (math.isfinite(options.clip) and options.clip > 0):
         raise PlanError(f"clip = {options.clip!r} is not a positive number.")
-    check_batch(options.batch, options.embedding)
+    values = options.batch * options.embedding
+    if values > MOST_VALUES:
+        raise PlanError(
+            f"batches of {options.batch} records with {options.embedding} coordinates are {values} values a step; "
+            f"{MOST_VALUES} fit. Use batches of at most {max(1, MOST_VALUES // options.embedding)}."
+        )
 
 
 def _check_noise(options: NetworkOptions) -> None:
@@ -584,12 +589,3 @@ def _check_noise(options: NetworkOptions) -> None:
         )
     if not 0 < options.local_share < 1:
         raise PlanError(f"local_share = {options.local_share!r} is a share of ε between 0 and 1.")
-
-
-def check_batch(batch: int, embedding: int) -> None:
-    """Refuse a step whose arrays would not fit; the error says what does."""
-    if batch * embedding > MOST_VALUES:
-        raise PlanError(
-            f"batches of {batch} records with {embedding} coordinates are {batch * embedding} values a step; "
-            f"{MOST_VALUES} fit. Use batches of at most {max(1, MOST_VALUES // embedding)}."
-        )
