@@ -30,7 +30,6 @@ from colonnade.methods.slr.plan import (
     OptimiserName,
     SlrDescent,
     SlrOptions,
-    schedule,
 )
 from colonnade.methods.slr.protocol import Batches, batch_rows, integer_rows
 from colonnade.methods.table import METHODS, train_with
@@ -373,7 +372,7 @@ def test_labels_overflow_and_rates_that_cannot_be_planned_are_refused() -> None:
 )
 def test_schedules_that_are_none_are_refused(wrong: dict[str, Any], part: str) -> None:
     with pytest.raises(PlanError, match=part):
-        schedule(**wrong)
+        _ = SlrOptions.model_construct(**wrong).schedule
 
 
 @pytest.mark.parametrize(
