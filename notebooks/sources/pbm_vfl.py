@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from colonnade import LogisticRegression, NeuralClassifier, Schema, Table
 from colonnade.crypto.masks import MaskStreams, SumRing
 from colonnade.data.kinds import NumericColumn
-from colonnade.methods.network.training import features_of
+from colonnade.methods.network.network import features_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account, epsilon_text

@@ -73,10 +73,9 @@ def test_whatever_reads_a_view_sees_the_larger_noise_of_its_label(release: Momen
     other = alone.value_moments() if name == "spent" else alone.class_moments()
     assert moments.sum_noise == pytest.approx(3**0.5 * other.sum_noise, rel=1e-3)
     if name != "spent":
-        assert view.class_moments().count_noise == pytest.approx(
-            3 * alone.class_moments().count_noise, rel=1e-3
-        )
-        assert view.select(["sex"]).margins().count_noise == view.class_moments().count_noise
+        counts = view.class_moments().count_noise
+        assert counts == pytest.approx(3 * alone.class_moments().count_noise, rel=1e-3)
+        assert view.select(["sex"]).margins().count_noise == counts
 
 
 def test_the_noise_that_is_said_of_a_labels_sums_is_the_noise_that_they_have() -> None:
@@ -101,9 +100,8 @@ def test_what_is_read_of_a_release_is_read_of_its_first_label(release: MomentRel
     assert "Write label = 'spent'" in str(available_models(release))
     kept = release.select(["age", "visits"])
     assert kept.label_names == release.label_names
-    assert kept.for_label("spent").value_moments().value_mean == pytest.approx(
-        release.for_label("spent").value_moments().value_mean
-    )
+    means = [one.for_label("spent").value_moments().value_mean for one in (kept, release)]
+    assert means[0] == pytest.approx(means[1])
     assert len(LinearRegression(label="spent").fit(kept).coef_) == 4
     table = release.for_label("grade").select(["region", "sex"]).synthesize(50, seed=1)
     assert "grade" in table.columns
@@ -124,7 +122,7 @@ def _at_full_weight(view: MomentRelease) -> Any:
     return np.rint(view.matrix * np.outer(scale, scale)).astype(np.int64)
 
 
-def test_a_release_of_several_labels_is_kept_whole_and_one_of_a_single_label_as_before(
+def test_a_release_of_several_labels_is_kept_whole_and_one_of_one_as_before(
     release: MomentRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, one, version in (
@@ -140,9 +138,7 @@ def test_a_release_of_several_labels_is_kept_whole_and_one_of_a_single_label_as_
         assert again.border == one.border
     # Colonnade of before reads up to version 3, and says so.
     monkeypatch.setattr(release_file, "VERSION", 3)
-    with pytest.raises(
-        Exception, match="written in version 4 of the format, and this Colonnade reads up to 3"
-    ):
+    with pytest.raises(Exception, match="version 4 of the format, and this Colonnade reads up to 3"):
         MomentRelease.load(tmp_path / "whole")
 
 
@@ -222,11 +218,7 @@ def test_a_schema_declares_one_label_or_several_under_their_names() -> None:
     ("text", "kind", "said"),
     [
         (PAID + 'label = {column = "x", kind = "real", low = 0, high = 1}', UnknownKey, "labels.paid.label"),
-        (
-            'label = {column = "x", kind = "real", low = 0, high = 1}\n' + PAID,
-            Misdeclared,
-            "line 4.*Keep one",
-        ),
+        ('label = {column = "x", kind = "real", low = 0, high = 1}\n' + PAID, Misdeclared, "Keep one"),
         (PAID + 'column = "paid"', SchemaError, "named after its column"),
         (PAID.replace("[0, 1]", "[0]"), Misdeclared, "line 5, labels.paid.classes: .* needs at least 2"),
         (PAID.replace("paid", "n"), Misdeclared, "'n' is the id column and the label"),

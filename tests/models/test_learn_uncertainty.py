@@ -174,9 +174,7 @@ def test_a_rate_is_a_probability_and_needs_draws(rate: float, draws: int) -> Non
         noise_uncertainty(release("real", noise=1.0), rate=rate, draws=draws)
 
 
-def test_what_would_take_too_long_is_skipped_with_a_reason_and_leaves_no_half_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_would_take_too_long_is_skipped_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     noisy = release("real", noise=NOISE)
     slow = Watch(seconds=1e-9)
     assert noise_uncertainty(noisy, draws=19, watch=slow) is None

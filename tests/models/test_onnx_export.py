@@ -123,24 +123,12 @@ def models(draw: st.DrawFn) -> tuple[ModelFile, dict[str, list[Any]]]:
             assert column.name in name
     frame = InputSpec(tuple(parties), LABELS[which])
     width = {"three classes": 3, "PCA": 2}.get(which, 1)
-    weights = draw(st.lists(st.floats(-3, 3), min_size=width * frame.columns, max_size=width * frame.columns))
-    offsets = draw(
-        st.lists(st.floats(-3, 3), min_size=frame.columns, max_size=frame.columns)
-        if which == "PCA"
-        else st.lists(st.floats(-3, 3), min_size=width, max_size=width)
-    )
+    count, offset = width * frame.columns, frame.columns if which == "PCA" else width
+    weights = draw(st.lists(st.floats(-3, 3), min_size=count, max_size=count))
+    offsets = draw(st.lists(st.floats(-3, 3), min_size=offset, max_size=offset))
     threshold = draw(st.floats(0.1, 0.9)) if which == "LogisticRegression" else 0.5
-    model = ModelFile(
-        kind,
-        frame,
-        np.array(weights).reshape(width, -1),
-        np.array(offsets),
-        PRIVACY,
-        "moments",
-        "5f0c",
-        threshold,
-    )
-    return model, people
+    matrix = np.array(weights).reshape(width, -1)
+    return ModelFile(kind, frame, matrix, np.array(offsets), PRIVACY, "moments", "5f0c", threshold), people
 
 
 def raw(model: ModelFile, people: dict[str, list[Any]]) -> dict[str, Any]:
@@ -160,7 +148,7 @@ def raw(model: ModelFile, people: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 @given(models())
-@settings(max_examples=120)
+@settings(max_examples=80)
 def test_the_graph_says_what_the_model_says(case: tuple[ModelFile, dict[str, list[Any]]]) -> None:
     model, people = case
     estimator, given = model.estimator(), raw(model, people)
@@ -173,13 +161,10 @@ def test_the_graph_says_what_the_model_says(case: tuple[ModelFile, dict[str, lis
     if model.reading.classifies:
         scores = untyped(estimator).decision_function(given)
         edge = (
-            0.0 if model.kind != "LogisticRegression" else math.log(model.threshold / (1 - model.threshold))
+            math.log(model.threshold / (1 - model.threshold)) if model.kind == "LogisticRegression" else 0.0
         )
-        sure = (
-            np.abs(scores - edge) > 10 * close
-            if scores.ndim == 1
-            else np.diff(np.sort(scores, axis=1)[:, -2:])[:, 0] > 10 * close
-        )
+        gap = np.abs(scores - edge) if scores.ndim == 1 else np.diff(np.sort(scores, axis=1)[:, -2:])[:, 0]
+        sure = gap > 10 * close
         assert (answers["label"] == untyped(estimator).predict(given))[sure].all()
 
 
@@ -204,17 +189,9 @@ def classifier() -> ModelFile:
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [
-        ("age", math.nan),
-        ("age", math.inf),
-        ("job", ""),
-        ("visits", math.nan),
-        ("visits", -math.inf),
-    ],
+    [("age", math.nan), ("age", math.inf), ("job", ""), ("visits", math.nan), ("visits", -math.inf)],
 )
-def test_where_the_model_refuses_a_value_the_graph_says_nothing_of_that_person(
-    column: str, value: Any
-) -> None:
+def test_where_the_model_refuses_a_value_the_graph_says_nothing_of_it(column: str, value: Any) -> None:
     people: dict[str, list[Any]] = {"age": [30.0, 40.0], "job": ["clerk", "cook"], "visits": [2.0, 7.0]}
     people[column][1] = value
     with pytest.raises(DataError):
@@ -232,50 +209,31 @@ RULES = [
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.trim}-{rule.case}-{rule.unicode}")
 @pytest.mark.parametrize("other", [None, "other"])
-def test_under_every_rule_of_spelling_the_graph_says_what_the_model_says_or_stops(
-    rule: Spelling, other: str | None
-) -> None:
+def test_under_every_rule_of_spelling_the_graph_says_the_same_or_stops(rule: Spelling, other: Any) -> None:
     column = CategoricalColumn("region", ("north", "Émile", "7", "other"), other, None, rule)
     frame = InputSpec((("bank", Encoder((column,), "circle")),), LABELS["LogisticRegression"])
     weights = np.arange(1.0, frame.columns + 1)[None, :]
     model = ModelFile("LogisticRegression", frame, weights, np.array([0.0]), PRIVACY, "moments", "5f0c")
     graph, estimator = onnx_model(model), untyped(model.estimator())
     same = 0
-    for text in (
-        "north",
-        "North",
-        "NORTH",
-        " north",
-        "north ",
-        "Émile",
-        "ÉMILE",
-        "émile",
-        "E\u0301mile",
-        "7",
-        "7.0",
-    ):
+    norths, emiles = (
+        ("north", "North", "NORTH", " north", "north "),
+        ("Émile", "ÉMILE", "émile", "E\u0301mile"),
+    )
+    strange = ("nOrTh", "south", "\tnorth")
+    for text in (*norths, *emiles, "7", "7.0", *strange):
         try:
-            wanted = estimator.predict_proba({"region": [text]})
+            wanted = estimator.predict_proba({"region": ["other" if other and text in strange else text]})
         except DataError:
             wanted = None
-        if wanted is None:
+        if wanted is None or (other is None and text in strange):
             with pytest.raises(Exception, match="region: every category is one that is declared"):
                 requested(graph, {"region": [text]})
         else:
             answers = requested(graph, {"region": [text]})
-            assert np.allclose(answers["probabilities"], wanted) and answers["label"].tolist()[0] in (
-                "no",
-                "yes",
-            )
+            assert np.allclose(answers["probabilities"], wanted) and answers["label"].item(0) in ("no", "yes")
             same += 1
-    assert same == 11 if other else same >= 4
-    for text in ("nOrTh", "south", "\tnorth"):
-        if other is None:
-            with pytest.raises(Exception, match="region: every category is one that is declared"):
-                requested(graph, {"region": [text]})
-        else:
-            took_in = requested(graph, {"region": [text]})["probabilities"]
-            assert np.allclose(took_in, estimator.predict_proba({"region": ["other"]}))
+    assert same == 14 if other else same >= 4
 
 
 def test_the_file_carries_the_statement_and_the_declarations(tmp_path: Path) -> None:
@@ -290,7 +248,6 @@ def test_the_file_carries_the_statement_and_the_declarations(tmp_path: Path) -> 
 
 
 def test_a_model_with_seeded_noise_says_so_in_the_file() -> None:
-
     seeded = replace(classifier(), privacy=Privacy(GUARANTEES, reproducible=True))
     assert onnx_export.metadata(seeded)["colonnade.privacy"].startswith("No privacy")
 
@@ -307,10 +264,8 @@ def test_a_model_with_seeded_noise_says_so_in_the_file() -> None:
 def test_a_model_just_fitted_can_be_exported(model: Any, kind: str, answer: str, name: str) -> None:
     people = Shoppers(300)
     model.fit(people.federation(kind))
-    raw_columns = {column: values.tolist() for column, values in people.raw.items()}
-    assert np.allclose(
-        requested(onnx_model(model), raw_columns)[name], getattr(model, answer)(people.raw), atol=1e-10
-    )
+    answers = requested(onnx_model(model), {column: values.tolist() for column, values in people.raw.items()})
+    assert np.allclose(answers[name], getattr(model, answer)(people.raw), atol=1e-10)
 
 
 def test_weights_that_stay_with_their_parties_are_not_exported() -> None:

@@ -61,7 +61,7 @@ def variants() -> tuple[Variant, ...]:
             "the passive party's messages without clipping, small batches, δ = 1e-5",
             False,
             "the claim breaks, by events of probability 1e-5 and below, which no feasible number of runs can count; "
-            "the mean of the exact δ over what was received shows it (tests/methods/test_intermediate_unclipped.py)",
+            "the mean of the exact δ over what was received shows it (tests/methods/test_messages.py)",
         ),
         Variant(
             "PBM-VFL",

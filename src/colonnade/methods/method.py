@@ -72,7 +72,9 @@ class LinearModel(TrainedModel):
 
 
 def in_label_units(label: LabelBlock, coefficients: Array, intercepts: Array) -> tuple[Array, Array]:
-    """A linear model of a number scaled to [−1, 1], in the label's own units."""
+    """Log-odds as they are; a linear model of a number scaled to [−1, 1] in the label's own units."""
+    if label.one_hot:
+        return coefficients, intercepts
     low, high = label.from_unit([-1.0, 1.0])
     return coefficients * ((high - low) / 2.0), label.from_unit(intercepts)
 

@@ -8,19 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from colonnade.errors import ColonnadeError, DataError, InputError
 from colonnade.models.estimator import at_least
-from colonnade.models.inputs import units
+from colonnade.models.inputs import Array, units
 from colonnade.models.linear import LinearRegression
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.moments import Scatter, floor_of
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
-
-Array = NDArray[np.float64]
 
 # A column stands out if noise alone would make any of the columns look as good once in twenty releases.
 CHANCE = 0.05

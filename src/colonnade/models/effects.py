@@ -7,15 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from colonnade.models.inputs import units
+from colonnade.models.inputs import Array, units
 from colonnade.models.moments import default_floor, learnable_rank, noise_edge
 from colonnade.models.release import MomentRelease
 from colonnade.models.uncertainty import Uncertainty, Watch, noise_uncertainty
-
-Array = NDArray[np.float64]
-
 
 COVERS = (
     "Intervals cover, {:g} times in 100 on average over the columns, what the same rule with the same floor would have "

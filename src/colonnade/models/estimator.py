@@ -14,7 +14,7 @@ from colonnade.data.declaring import is_finite
 from colonnade.data.documents import shown
 from colonnade.errors import BadValues, DataError, InputError, RowsInFit, UnknownParameter
 from colonnade.models.discriminant import class_codes
-from colonnade.models.inputs import Rows
+from colonnade.models.inputs import Array, InputSpec, Rows
 
 
 def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> None:
@@ -39,14 +39,11 @@ def check_lengths(rows: int, y: ArrayLike, *, sample_weight: ArrayLike | None) -
             raise DataError(f"{name} has {many} for {people}. Give one for each, in the same order.")
 
 
-Array = NDArray[np.float64]
-
-
 class Estimator:
     """Parameters that the constructor stores under their own names, to be read, set and copied."""
 
     _mixin: str | None = None
-    # What every `fit` leaves (`models.fitting.begin`).
+    # What every `fit` leaves (`begin_with`).
     frame_: Any
     privacy_: Any
     releases_: Any
@@ -85,6 +82,17 @@ class Estimator:
 
         mixins = (getattr(base, self._mixin),) if self._mixin else ()
         return type("Tagged", (*mixins, base.BaseEstimator), {})().__sklearn_tags__()
+
+
+def begin_with(
+    model: Any, frame: InputSpec, privacy: Any, *, releases: Any = (), run: Any = None, split: bool = False
+) -> None:
+    """Forget the last fit, and keep what this one reads people by, what it cost and what it came from."""
+    for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
+        delattr(model, name)
+    model.frame_, model.privacy_, model.releases_, model.run_ = frame, privacy, releases, run
+    model.split_, model.n_features_in_, model.columns_in_ = split, frame.columns, frame.column_names
+    model.feature_names_in_ = np.array(frame.feature_names, dtype=object)
 
 
 class Classifier(Estimator, ABC):

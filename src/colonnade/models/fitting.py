@@ -16,7 +16,7 @@ from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES
 from colonnade.methods.method import LinearModel, TrainedModel, frame_of
 from colonnade.methods.table import checked_options, method_named, train_with
 from colonnade.models.discriminant import Discriminant, binary_rule, multiclass_rule, one_vs_rest_rule
-from colonnade.models.estimator import at_least, refuse_rows
+from colonnade.models.estimator import at_least, begin_with, refuse_rows
 from colonnade.models.inputs import InputSpec, units
 from colonnade.models.release import MomentRelease
 from colonnade.models.tables.margins import Margins, is_levelled
@@ -100,7 +100,6 @@ def obtain(
 def obtain_for(
     model: Any, source: MomentRelease | TrainedModel | ReleaseSource, task: Task, *, method: str
 ) -> MomentRelease | LinearModel:
-    """What `obtain` gives for the parameters of an estimator."""
     return obtain(
         source,
         task=task,
@@ -114,7 +113,6 @@ def obtain_for(
 
 
 def declared_labels(source: object) -> tuple[Label, ...]:
-    """The labels that can be learnt from a source, as far as it says."""
     if isinstance(source, MomentRelease):
         return tuple(block.label for block in source.labels.blocks if block.label is not None)
     if isinstance(source, TrainedModel):
@@ -157,17 +155,11 @@ def _instead(reason: str, task: Task, trained: str) -> str:
 
 def begin(model: Any, result: MomentRelease | TrainedModel) -> None:
     """Forget the last fit and keep what was found, with all labels, so that it is not lost if nothing is learned."""
-    for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
-        delattr(model, name)
-    label = getattr(model, "label", None)
-    model.frame_ = frame_of(result.for_label(label) if isinstance(result, MomentRelease) else result)
-    model.releases_ = (result,) if isinstance(result, MomentRelease) else ()
-    model.run_ = result.run if isinstance(result, TrainedModel) else None
-    model.split_ = isinstance(result, TrainedModel) and result.split
-    model.privacy_ = result.privacy
-    model.n_features_in_ = model.frame_.columns
-    model.feature_names_in_ = np.array(model.frame_.feature_names, dtype=object)
-    model.columns_in_ = model.frame_.column_names
+    if isinstance(result, TrainedModel):
+        begin_with(model, frame_of(result), result.privacy, run=result.run, split=result.split)
+    else:
+        view = result.for_label(getattr(model, "label", None))
+        begin_with(model, frame_of(view), result.privacy, releases=(result,))
 
 
 def fitted(model: Any, attribute: str) -> InputSpec:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from colonnade.data.documents import check
 from colonnade.errors import InputError
@@ -15,7 +15,7 @@ from colonnade.federation.federation import Federation
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.messages.method import METHOD
 from colonnade.methods.messages.plan import IntermediateOptions
-from colonnade.methods.method import TrainedModel
+from colonnade.methods.method import Array, TrainedModel
 from colonnade.models.discriminant import Reading
 from colonnade.models.estimator import Classifier, Estimator, Regressor, at_least, refuse_labels, refuse_rows
 from colonnade.models.files.content import Saved
@@ -24,8 +24,6 @@ from colonnade.models.inputs import Rows
 from colonnade.models.moments import least_squares
 from colonnade.models.release import MomentRelease
 from colonnade.protocols.plans import TrainingSpec
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

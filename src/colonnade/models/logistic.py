@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import TrainedModel
+from colonnade.methods.method import Array, TrainedModel
 from colonnade.models import fitting
 from colonnade.models.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.models.discriminant import Reading, probabilities
@@ -21,8 +20,6 @@ from colonnade.models.files.content import Saved
 from colonnade.models.inputs import Rows
 from colonnade.models.release import MomentRelease
 from colonnade.planning.forecast import default_of
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

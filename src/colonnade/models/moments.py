@@ -97,7 +97,6 @@ class ValueMoments:
 
     @property
     def sum_noise(self) -> float:
-        """The standard deviation of an entry of Σx or of Σxv."""
         return self.noise / self.border
 
     @property
@@ -147,7 +146,6 @@ class Spectrum:
     vectors: Array
 
     def solve(self, right: Array) -> Array:
-        """The matrix inverse times a vector, or times every column of a matrix."""
         rotated = self.vectors.T @ right
         scaled = (rotated.T * self.inverse).T
         return np.asarray(self.vectors @ scaled)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.encoder import LEAST_GAMMA_NEAREST
 from colonnade.errors import InputError
-from colonnade.methods.method import TrainedModel
+from colonnade.methods.method import Array, TrainedModel
 from colonnade.models.discriminant import Reading
 from colonnade.models.estimator import Estimator, refuse_labels
 from colonnade.models.files.content import Saved
@@ -20,8 +20,6 @@ from colonnade.models.fitting import CountsFeatures, NoiseWarning, ReleaseSource
 from colonnade.models.inputs import Rows
 from colonnade.models.moments import Scatter, principal_directions
 from colonnade.models.release import MomentRelease
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

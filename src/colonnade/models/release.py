@@ -19,14 +19,11 @@ from colonnade.markup import html_table
 from colonnade.models.estimator import NoRows
 from colonnade.models.files.document import IMPOSSIBLE, Privacy, guarantees_to_data
 from colonnade.models.files.release_file import read_release, release_fields, write_release
-from colonnade.models.inputs import ReadsPeople, selected
+from colonnade.models.inputs import Array, ReadsPeople, selected
 from colonnade.models.moments import ClassMoments, ConstantMoments, ValueMoments
 from colonnade.models.tables.margins import Margins, level_columns
-from colonnade.models.tables.mixture import Progress
-from colonnade.models.tables.synthetic import SyntheticTable, TableModel, checked_rows, table_model
+from colonnade.models.tables.synthetic import Progress, SyntheticTable, TableModel, checked_rows, table_model
 from colonnade.privacy.guarantee import Guarantee
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

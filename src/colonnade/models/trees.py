@@ -17,14 +17,13 @@ from colonnade.data.coding import code
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
 from colonnade.models.estimator import Classifier, at_least, refuse_labels, refuse_rows
 from colonnade.models.fitting import PAYS_FROM, begin, fitted, strength_of
-from colonnade.models.inputs import Rows
+from colonnade.models.inputs import Array, Rows
 from colonnade.models.release import MomentRelease
 from colonnade.models.tables.margins import LevelColumn
 from colonnade.models.tables.matched import MANY_COLUMNS, matched_rule
-from colonnade.models.tables.mixture import draw_levels
+from colonnade.models.tables.synthetic import draw_levels
 from colonnade.randomness import SeededRandomness
 
-Array = NDArray[np.float64]
 DEPTH, LEAVES = 2, 4
 HELD_OUT = 5
 """One in so many synthetic people is held out: trees stop where they predict these no better."""
@@ -163,7 +162,6 @@ def _auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
 
 
 def _is_ordered(column: LevelColumn) -> bool:
-    """Whether the levels of a column have an order that trees may cut."""
     return column.column.ordered or len(column.levels) == 2
 
 

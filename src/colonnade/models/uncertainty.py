@@ -15,17 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from colonnade.errors import DataError
 from colonnade.models.discriminant import COUNT_DEVIATIONS, binary_rule, faint_classes, multiclass_rule
-from colonnade.models.moments import default_floor, least_squares, noise_edge
+from colonnade.models.moments import Array, default_floor, least_squares, noise_edge
 from colonnade.models.release import MomentRelease
 from colonnade.numbers.threads import few_threads
 from colonnade.randomness import KeyedRandomness, Randomness
-
-Array = NDArray[np.float64]
 
 RATE = 0.95
 # A rehearsal costs one eigendecomposition. With the fewest, the largest error of all is the quantile.
@@ -88,7 +85,6 @@ class Watch:
     _done: int = field(default=0, init=False)
 
     def begin(self, columns: int) -> None:
-        """Start the clock, or skip what would be too long for it."""
         self._began, self._done, self.skipped = time.monotonic(), 0, ""
         if columns > MOST_COLUMNS:
             self.skip(f"with {columns} features it takes too long, and {MOST_COLUMNS} are the most")

@@ -24,8 +24,8 @@ from colonnade.federation.party_file import PartyFile
 from colonnade.federation.train import protocol_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
-from colonnade.methods.network.design import Design
 from colonnade.methods.network.network_file import NetworkFile
+from colonnade.methods.network.plan import Design
 from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered

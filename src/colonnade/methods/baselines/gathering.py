@@ -19,14 +19,13 @@ from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.descents import CentralLoss
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.models.files.document import Privacy
-from colonnade.models.inputs import InputSpec
+from colonnade.models.inputs import Array, InputSpec
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import Guarantee, guarantee
 from colonnade.privacy.observers import ZERO_OUT, Reader
 from colonnade.protocols.plans import TrainingSpec, check_parties, checked_delta
 
-Array = NDArray[np.float64]
 TRUST = "one place that holds all rows, which a federation does not have, is trusted with them"
 
 

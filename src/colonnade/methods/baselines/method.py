@@ -22,7 +22,7 @@ from colonnade.methods.glm.rows import ClippedRows
 from colonnade.methods.messages.method import SPLIT
 from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.messages.protocol import intermediate_session
-from colonnade.methods.method import Baseline, LinearModel, TrainedModel, in_label_units
+from colonnade.methods.method import Array, Baseline, LinearModel, TrainedModel, in_label_units
 from colonnade.models.files.document import Privacy
 from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteGaussianNoise
@@ -52,7 +52,6 @@ class IdealOptions(GlmOptions):
 
 
 def ideal(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """The protocol of private messages with nothing added to them."""
     options = options_of(spec, IdealOptions)
     return ideal_messages(federation, spec, chosen_loss(spec, options), options)
 
@@ -128,7 +127,6 @@ SINGLE = Baseline(
 )
 
 
-Array = NDArray[np.float64]
 # Where the mean loss is as flat as this it is at its least.
 _FLAT = 1e-6
 
@@ -161,12 +159,6 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
         )
     weights = np.asarray(solution.x).reshape(loss.outputs, width + 1)
     return weights[:, :-1], weights[:, -1]
-
-
-def exact_numbers(features: Array, labels: Array) -> tuple[Array, Array]:
-    centre, middle = features.mean(axis=0), labels.mean()
-    weights = np.linalg.lstsq(features - centre, labels - middle, rcond=None)[0]
-    return weights[None, :], np.atleast_1d(middle - centre @ weights)
 
 
 def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease:
@@ -235,7 +227,9 @@ def without_privacy(federation: Federation, spec: TrainingSpec) -> TrainedModel 
     if spec.task == "pca":
         return release_of(rows.plan, rows.moments(), mu=Fraction(0), reproducible=False)
     if not rows.plan.label.one_hot:
-        coefficients, intercepts = exact_numbers(rows.features, rows.labels)
+        centre, middle = rows.features.mean(axis=0), rows.labels.mean()
+        line = np.linalg.lstsq(rows.features - centre, rows.labels - middle, rcond=None)[0]
+        coefficients, intercepts = line[None, :], np.atleast_1d(middle - centre @ line)
     else:
         occurring, classes = np.unique(rows.labels, return_inverse=True)
         if len(occurring) < 2:
@@ -287,11 +281,8 @@ def _descended(federation: Federation, spec: TrainingSpec, *, law: Law) -> Train
 
 
 def _linear_model(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedModel:
-    label = rows.plan.label
-    coefficients, intercepts = weights[:, :-1], weights[:, -1]
-    if not label.one_hot:
-        coefficients, intercepts = in_label_units(label, coefficients, intercepts)
-    return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=privacy)
+    learnt = in_label_units(rows.plan.label, weights[:, :-1], weights[:, -1])
+    return LinearModel(*learnt, frame=rows.frame, privacy=privacy)
 
 
 def _of_all_classes(

@@ -22,11 +22,7 @@ from colonnade.privacy.events import Approximated, Composed, Event, PerStep
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.observers import OthersPart, PartyView
 from colonnade.privacy.paper import PaperFigure, active_sigma, passive_sigma
-from colonnade.privacy.sensitivity.messages import (
-    Schedule,
-    StepSensitivities,
-    encrypted_messages,
-)
+from colonnade.privacy.sensitivity.messages import Schedule, StepSensitivities, encrypted_messages
 from colonnade.protocols.paillier import PaillierKeys
 from colonnade.protocols.plans import Options, Schemas, TrainingPlan, TrainingSpec, agreed, options_of
 from colonnade.protocols.shared_plan import Layout
@@ -190,7 +186,6 @@ class EncryptedPlan(TrainingPlan, Layout):
         return {owner: math.ceil(size * one) for owner, size in extent.items()}
 
     def extent(self, owner: str) -> int:
-        """No message of this owner is larger on the grid."""
         if self.options.defence == "sound":
             return self.clips[owner]
         support = self.noise_of(owner).support if self.noise else 0
@@ -201,7 +196,6 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @property
     def key_holders(self) -> tuple[str, ...]:
-        """Who makes a key and decrypts, in the owners' order."""
         if not self.splits:
             return (self.active,)
         first = {self.relay(receiver)[0] for receiver in self.group.owners}
@@ -240,9 +234,6 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     def mask(self, receiver: str) -> BoundedMask:
         return BoundedMask(self.packing(receiver).bits)
-
-    def entry_bits(self, receiver: str) -> int:
-        return math.isqrt(self.quantizers[receiver].norm_squared_bound).bit_length() + 1
 
     def sensitivities(self, owner: str) -> StepSensitivities:
         """How far one record moves each message of an owner, in units of the grid, given everything sent before."""

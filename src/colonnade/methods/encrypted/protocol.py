@@ -24,7 +24,7 @@ from colonnade.crypto.paillier import (
 )
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError
-from colonnade.methods.encrypted.plan import LARGEST_SCORE, EncryptedPlan, coefficients
+from colonnade.methods.encrypted.plan import LARGEST_SCORE, Array, EncryptedPlan, coefficients
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import hear, tell
@@ -35,7 +35,6 @@ from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Notify = dict[str, tuple[Array, Array]]
 
@@ -54,7 +53,8 @@ class AgreedQuestion:
     """Σ m·x̃ for each column, packed as planned: what an honest receiver asks."""
 
     def __init__(self, plan: EncryptedPlan, receiver: str) -> None:
-        self._fields, self._bits = plan.packing(receiver), plan.entry_bits(receiver)
+        self._fields = plan.packing(receiver)
+        self._bits = math.isqrt(plan.quantizers[receiver].norm_squared_bound).bit_length() + 1
         self._width, self._most = plan.width(receiver), plan.largest_sum(receiver)
 
     def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:

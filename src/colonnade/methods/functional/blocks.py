@@ -70,7 +70,6 @@ class Dissection:
 
     @cached_property
     def features_of(self) -> dict[str, Positions]:
-        """Where each owner's features stand among the dealt columns."""
         starts = np.cumsum([0, *self.dealt.values()])
         return {
             owner: np.arange(start, start + width)
@@ -83,12 +82,10 @@ class Dissection:
 
     @property
     def constant(self) -> int | None:
-        """Where the constant stands, if there is an intercept."""
         return self.label - 1 if self.intercept else None
 
     @cached_property
     def label(self) -> int:
-        """Where the label stands: last of its holder's columns."""
         names = list(self.dealt)
         return sum(self.dealt[owner] for owner in names[: names.index(self.holder) + 1]) - 1
 
@@ -190,7 +187,6 @@ class BlockNoise:
         return group.owners if self.is_laplace else group.dealers
 
     def extent(self, group: Group) -> int:
-        """What all parts together do not pass."""
         part = self.part(group)
         each = (
             math.ceil(_FAR_IN_SCALES * part.scale) if isinstance(part, DiscreteLaplaceNoise) else part.support

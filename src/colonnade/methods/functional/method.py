@@ -10,20 +10,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.data.labels import LabelBlock
 from colonnade.errors import DrownedByNoise, LabelMismatch, PlanError
 from colonnade.methods.baselines.gathering import encoded_rows, gather
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
-from colonnade.methods.method import (
-    LinearModel,
-    Method,
-    NoiseSummary,
-    TrainedModel,
-    in_label_units,
-)
+from colonnade.methods.method import Array, LinearModel, Method, NoiseSummary, TrainedModel, in_label_units
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.moments import Spectrum, decompose, floor_of
@@ -37,8 +30,6 @@ from colonnade.randomness import Randomness
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
 
-
-Array = NDArray[np.float64]
 
 _GRID = 1 << 20  # steps of the discrete Laplace noise in one scale of the continuous one that it stands for
 
@@ -61,6 +52,9 @@ class Minimum:
     weights: Array
     intercept: float
     dropped: int = 0
+
+    def in_units_of(self, label: LabelBlock, scale: float) -> tuple[Array, Array]:
+        return in_label_units(label, scale * self.weights[None, :], np.array([self.intercept]))
 
 
 def minimise(objective: Objective, *, ridge: float | None = None) -> Minimum:
@@ -159,7 +153,7 @@ def model(_spec: TrainingSpec, results: Mapping[str, OpenedObjective]) -> Traine
     minimum = minimise(opened_objective(opened), ridge=plan.options.ridge)
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
     scale = math.sqrt(plan.attributes) if plan.options.domain == "box" else 1.0
-    coefficients, intercepts = _in_label_units(minimum, plan.label, scale)
+    coefficients, intercepts = minimum.in_units_of(plan.label, scale)
     return LinearModel(
         coefficients,
         intercepts,
@@ -181,12 +175,6 @@ def notes_on(plan: FunctionalPlan, minimum: Minimum | None = None) -> tuple[str,
     return tuple(lines)
 
 
-def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
-    """Log-odds as they are; numbers back from [−1, 1] to the label's own units."""
-    weights, intercept = scale * minimum.weights[None, :], np.array([minimum.intercept])
-    return (weights, intercept) if label.one_hot else in_label_units(label, weights, intercept)
-
-
 def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     options = options_of(spec, FunctionalOptions)
     rows = gather(federation, spec)
@@ -202,7 +190,7 @@ def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     randomness = federation.randomness("trusted party")
     objective = paper_objective(features, labels, task=spec.task, epsilon=spec.epsilon, randomness=randomness)
     minimum = minimise(objective, ridge=options.ridge)
-    coefficients, intercepts = _in_label_units(minimum, rows.plan.label, scale)
+    coefficients, intercepts = minimum.in_units_of(rows.plan.label, scale)
     widths = {party: encoder.width for party, encoder in encoders}
     holder = rows.plan.label_holder
     figures = paper_figures(spec, widths, holder, dict(options.epsilons))

@@ -41,7 +41,6 @@ async def functional_session(party: Party, table: Table | None, spec: TrainingSp
 
 
 async def open_objective(party: Party, aligned: AlignedTable | None, plan: FunctionalPlan) -> OpenedObjective:
-    """Open the objective of an agreed plan once, and publish it to every owner."""
     opened = await functional_mechanism(party, aligned, plan)
     shape = (plan.dissection.coefficients,)
     coefficients = await publish_integers(
@@ -86,7 +85,6 @@ def noise_part(party: Party, plan: FunctionalPlan) -> Integers:
 
 
 def integer_rows(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:
-    """One owner's columns on the grid: features, and for the label holder the constant and the label."""
     encoder, side = plan.encoders[party], plan.gamma
     integers = np.empty((rows.rows, plan.dissection.dealt[party]), dtype=np.int64)
     features = integers[:, : encoder.width]

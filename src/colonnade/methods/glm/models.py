@@ -6,17 +6,14 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.data.labels import Label, LabelBlock
 from colonnade.methods.glm.losses import Gamma, Loss, Penalty
 from colonnade.methods.glm.rows import CONSTANT, ClippedRows
-from colonnade.methods.method import LOG_LINK, LinearModel, in_label_units
+from colonnade.methods.method import LOG_LINK, Array, LinearModel, in_label_units
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.numbers.threads import few_threads
-
-Array = NDArray[np.float64]
 
 
 def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> Array:

@@ -10,13 +10,7 @@ import numpy as np
 
 from colonnade.methods.baselines.gathering import release_of
 from colonnade.methods.local.protocol import LocalOptions, PerturbedMoments, local_session
-from colonnade.methods.method import (
-    LinearModel,
-    Method,
-    NoiseSummary,
-    TrainedModel,
-    in_label_units,
-)
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, in_label_units
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
@@ -74,11 +68,8 @@ def perturbed_model(perturbed: PerturbedMoments) -> LinearModel:
     if label.one_hot:
         # ½ + u/4 is the second-order probability at log-odds u.
         slopes, offsets = 4.0 * slopes, 4.0 * (offsets - 0.5)
-    else:
-        slopes, offsets = in_label_units(label, slopes, offsets)
     return LinearModel(
-        slopes,
-        np.asarray(offsets),
+        *in_label_units(label, slopes, np.asarray(offsets)),
         frame=InputSpec(tuple(columns.encoders.items()), label),
         privacy=Privacy(perturbed.plan.guarantees, reproducible=perturbed.reproducible),
         notes=("Trained on rows that every party perturbed by itself: the baseline that trusts nobody.",),

@@ -7,20 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.data.table import Table
 from colonnade.methods.margin.plan import MarginOptions, MarginPlan
 from colonnade.methods.margin.protocol import MarginTrained, ideal_margin, margin_session
-from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel
+from colonnade.methods.method import Array, LinearModel, Method, NoiseSummary, TrainedModel
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.numbers.threads import one_thread
 from colonnade.planning.cost import Axis, Pilot, kept, product
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness
-
-Array = NDArray[np.float64]
 
 
 def model(_requested: TrainingSpec, results: Mapping[str, MarginTrained]) -> TrainedModel | None:

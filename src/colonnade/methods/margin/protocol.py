@@ -32,11 +32,6 @@ BEND = 0.15
 """k of two thirds of the steepest slope of the curve of six harmonics; steeper curves take as much of theirs."""
 
 
-def floor_factor(deviation: float, columns: int, rows: int) -> float:
-    """How many times the noise's own eigenvalues are raised to: clip(10·σ·D^1.5/n, ½, 2)."""
-    return float(np.clip(10 * deviation * columns**1.5 / rows, 0.5, 2.0))
-
-
 class MarginDescent:
     """Weights that start at zero and move by noisy gradients as they come.
 
@@ -53,7 +48,9 @@ class MarginDescent:
         # σ at sensitivity 1 for all of the budget, as what is opened carries it: the moments have it over √f.
         of_moments = math.sqrt(float(plan.moments_variance) * plan.overhead) / plan.gamma**2
         whole = of_moments * math.sqrt(plan.schedule.moments_share)
-        least = floor_factor(whole, plan.size, plan.rows) * math.sqrt(plan.size / 2) * of_moments
+        # So many times the noise's own eigenvalues are those of the moments raised to.
+        times = float(np.clip(10 * whole * plan.size**1.5 / plan.rows, 0.5, 2.0))
+        least = times * math.sqrt(plan.size / 2) * of_moments
         values, vectors = np.linalg.eigh(self.moments / plan.gamma**2)
         bend = max(BEND, 2 / 3 * plan.waves.curve.slope)
         self._preconditioner: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T

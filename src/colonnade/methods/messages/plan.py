@@ -334,10 +334,7 @@ def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigur
         "lipschitz": constants.lipschitz,
     }
     active = hdp_vfl.active_sensitivity(
-        **shared,
-        slope=constants.slope,
-        label_slope=constants.label_slope,
-        label_bound=constants.label_bound,
+        **shared, slope=constants.slope, label_slope=constants.label_slope, label_bound=constants.label_bound
     )
     return hdp_vfl.passive_sensitivity(**shared), active
 
@@ -370,12 +367,7 @@ def _four_digits_below(value: float) -> str:
 
 
 def _check(
-    spec: TrainingSpec,
-    options: IntermediateOptions,
-    loss: Loss,
-    group: Group,
-    schemas: Schemas,
-    rows: int,
+    spec: TrainingSpec, options: IntermediateOptions, loss: Loss, group: Group, schemas: Schemas, rows: int
 ) -> None:
     private = [owner for owner in group.owners if owner not in spec.public]
     if options.calibration != "sound" and private:

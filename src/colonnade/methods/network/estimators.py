@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.errors import InputError, ModelError, PlanError
 from colonnade.evaluation.scores import JointScores, trained_people
 from colonnade.federation.holdout import keep_parts, keep_people
-from colonnade.methods.method import TrainedModel
-from colonnade.methods.network.design import need_networks
+from colonnade.methods.method import Array, TrainedModel
 from colonnade.methods.network.network_file import (
     KINDS,
     NetworkFile,
@@ -21,10 +20,19 @@ from colonnade.methods.network.network_file import (
     network_file,
     network_parts,
 )
-from colonnade.methods.network.plan import Mechanism, NetworkOptions, Regime
+from colonnade.methods.network.plan import Mechanism, NetworkOptions, Regime, need_networks
 from colonnade.models.discriminant import probabilities
-from colonnade.models.estimator import Classifier, Estimator, Regressor, at_least, refuse_labels, refuse_rows
+from colonnade.models.estimator import (
+    Classifier,
+    Estimator,
+    Regressor,
+    at_least,
+    begin_with,
+    refuse_labels,
+    refuse_rows,
+)
 from colonnade.models.files.document import Privacy
+from colonnade.models.fitting import fitted
 from colonnade.models.inputs import Rows
 from colonnade.protocols.plans import Task, TrainingSpec
 
@@ -32,66 +40,36 @@ if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
     from colonnade.methods.network.network import Network
 
-Array = NDArray[np.float64]
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Neural(Estimator):
-    _task: Task
+    _task: ClassVar[Task]
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = 8.0,
-        delta: float | None = None,
-        accepted_delta: float | None = None,
-        regime: Regime = "frozen",
-        mechanism: Mechanism = "poisson-binomial",
-        networks: Any = None,
-        fusion: Any = None,
-        image: tuple[int, int, int] | None = None,
-        embedding: int = 16,
-        trials: int = 16,
-        beta: float | None = None,
-        label_epsilon: float | None = None,
-        local_share: float = 0.5,
-        epochs: int = 10,
-        batch: int = 100,
-        learning_rate: float = 0.01,
-        momentum: float = 0.9,
-        clip: float = 1.0,
-        held_out: float = 0.0,
-        patience: int = 3,
-        gradient_bits: int = 32,
-        parameters: int | None = None,
-        coalitions: tuple[tuple[str, ...], ...] = (),
-        checkpoint: str | Path | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.accepted_delta = accepted_delta
-        self.regime = regime
-        self.mechanism = mechanism
-        self.networks = networks
-        self.fusion = fusion
-        self.image = image
-        self.embedding = embedding
-        self.trials = trials
-        self.beta = beta
-        self.label_epsilon = label_epsilon
-        self.local_share = local_share
-        self.epochs = epochs
-        self.batch = batch
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.clip = clip
-        self.held_out = held_out
-        self.patience = patience
-        self.gradient_bits = gradient_bits
-        self.parameters = parameters
-        self.coalitions = coalitions
-        self.checkpoint = checkpoint
-        self.seed = seed
+    epsilon: float | None = 8.0
+    delta: float | None = None
+    accepted_delta: float | None = None
+    regime: Regime = "frozen"
+    mechanism: Mechanism = "poisson-binomial"
+    networks: Any = None
+    fusion: Any = None
+    image: tuple[int, int, int] | None = None
+    embedding: int = 16
+    trials: int = 16
+    beta: float | None = None
+    label_epsilon: float | None = None
+    local_share: float = 0.5
+    epochs: int = 10
+    batch: int = 100
+    learning_rate: float = 0.01
+    momentum: float = 0.9
+    clip: float = 1.0
+    held_out: float = 0.0
+    patience: int = 3
+    gradient_bits: int = 32
+    parameters: int | None = None
+    coalitions: tuple[tuple[str, ...], ...] = ()
+    checkpoint: str | Path | None = None
+    seed: int = 0
 
     def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
         """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
@@ -168,16 +146,9 @@ class _Neural(Estimator):
         )
 
     def _take(self, network: Network, privacy: Privacy, statement: str) -> None:
-        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
-            delattr(self, name)
-        self.network_, self.privacy_, self.statement_ = network, privacy, statement
+        begin_with(self, network.frame, privacy, split=True)
+        self.network_, self.statement_, self.plan_ = network, statement, None
         self.networks_, self.fusion_ = dict(network.locals), network.fusion
-        self.run_, self.plan_ = None, None
-        self.releases_ = ()
-        self.frame_ = network.frame
-        self.columns_in_ = self.frame_.column_names
-        self.feature_names_in_ = np.array(self.frame_.feature_names, dtype=object)
-        self.n_features_in_ = self.frame_.columns
         if self.frame_.label.classes:
             self.classes_ = self.frame_.label.values
 
@@ -186,14 +157,14 @@ class _Neural(Estimator):
 
         It holds every party's part and the fusion model, which no guarantee covers showing to anybody.
         """
-        self._fitted()
+        fitted(self, "network_")
         network_file(
             type(self).__name__, self.network_, self.privacy_, regime=self.statement_, run=self._run_name
         ).save(Path(path))
 
     def save_parts(self, folder: str | Path) -> None:
         """Write each party's part alone, as `colonnade train` does, so that `colonnade predict` takes the folder."""
-        self._fitted()
+        fitted(self, "network_")
         run = self._run_name
         keep_parts(
             Path(folder),
@@ -242,23 +213,15 @@ class _Neural(Estimator):
         others' sum of embeddings to the label holder, and are refused for people this model was trained on; with ε
         the sums carry noise and are charged. A model of the paper's regime scores public data only.
         """
-        self._fitted()
+        fitted(self, "network_")
         known = None if self.run_ is None else trained_people(self.run_)
         return self.network_.score_people(
             people, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
         )
 
-    def _fitted(self) -> None:
-        if not hasattr(self, "network_"):
-            from sklearn.exceptions import NotFittedError
-
-            raise NotFittedError(
-                f"this {type(self).__name__} is not fitted. Call fit with a federation first."
-            )
-
     def _scores(self, rows: Rows) -> Array:
-        self._fitted()
-        return np.asarray(self.network_.scores(self.frame_.features(rows)))
+        frame = fitted(self, "network_")
+        return np.asarray(self.network_.scores(frame.features(rows)))
 
 
 class NeuralClassifier(_Neural, Classifier):
@@ -290,7 +253,7 @@ class NeuralClassifier(_Neural, Classifier):
 
     reading = KINDS["NeuralClassifier"]
 
-    _task: Task = "classification"
+    _task = "classification"
 
     def predict_proba(self, X: Rows) -> Array:
         return probabilities(self._scores(X))
@@ -313,7 +276,7 @@ class NeuralRegressor(_Neural, Regressor):
 
     reading = KINDS["NeuralRegressor"]
 
-    _task: Task = "regression"
+    _task = "regression"
 
     def predict(self, X: Rows) -> Array:
         return self._scores(X)[:, 0]

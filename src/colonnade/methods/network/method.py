@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.methods.method import Method, NoiseSummary, TrainedModel
-from colonnade.methods.network.design import need_networks
-from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
+from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions, need_networks
 from colonnade.methods.network.protocol import TrainedEmbeddings
 from colonnade.planning.cost import Axis, Pilot, kept, product
 from colonnade.protocols.plans import TrainingSpec

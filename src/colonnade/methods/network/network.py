@@ -17,16 +17,15 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable
 from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
 from colonnade.evaluation.scores import JointScores, score_jointly
-from colonnade.methods.network.design import OWN, Design
+from colonnade.methods.method import Array
 from colonnade.methods.network.modules import FusionModel, LocalNetwork, Weights, from_seed, local_network
+from colonnade.methods.network.plan import OWN, Design
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.inputs import InputSpec
 from colonnade.protocols.joint_scores import ScoresSpec, Terms
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
-
-from colonnade.methods.method import Array
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -74,8 +73,8 @@ class Network:
     def terms(self) -> dict[str, Terms]:
         def embedded(local: LocalNetwork, encoder: Encoder) -> Terms:
             def term(aligned: AlignedTable) -> Array:
-                blocks = [encoder.encode(block).astype(np.float32) for block in aligned.blocks()]
-                return np.asarray(local.embed_features(torch.from_numpy(np.concatenate(blocks))), np.float64)
+                rows = torch.from_numpy(features_of(aligned, encoder))
+                return np.asarray(local.embed_features(rows), np.float64)
 
             return term
 
@@ -176,6 +175,10 @@ class Network:
                 head, np.zeros((0, design.outputs)), classes=design.classes, scale=design.scale
             )
         return cls(design, frame, locals_, last)
+
+
+def features_of(table: AlignedTable, encoder: Encoder) -> NDArray[np.float32]:
+    return np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
 
 
 def _module(

@@ -12,7 +12,7 @@ import numpy as np
 
 from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamaged, ModelError
 from colonnade.methods.method import Array, TrainedModel
-from colonnade.methods.network.design import Design, need_networks
+from colonnade.methods.network.plan import Design, need_networks
 from colonnade.methods.network.protocol import formula_bytes
 from colonnade.models.discriminant import Reading
 from colonnade.models.files import document

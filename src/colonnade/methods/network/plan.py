@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, get_args
@@ -16,7 +16,7 @@ from pydantic import Field
 from colonnade.crypto.masks import SumRing
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock
-from colonnade.errors import OnlyForPublicData, PlanError, PrivacyError
+from colonnade.errors import NotInstalled, OnlyForPublicData, PlanError, PrivacyError
 from colonnade.ledger import LedgerLine
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
@@ -44,6 +44,57 @@ Kind = Literal["random", "dense", "convolutional", "resnet18"]
 Indices = NDArray[np.int64]
 
 
+def need_networks() -> None:
+    """Raise an `InputError` that names the extra, unless PyTorch and safetensors are installed."""
+    try:
+        import safetensors  # noqa: F401
+        import torch  # noqa: F401
+    except ImportError as missing:
+        raise NotInstalled(
+            f"neural networks need PyTorch and safetensors, and {missing.name!r} is not installed. Install the extra: "
+            "pip install 'colonnade[networks]'."
+        ) from None
+
+
+OWN = "own"
+"""A module that a user wrote: its class is not in any file, so whoever loads its weights has to bring it."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Sums of embeddings, each coordinate within ±`bound`, are divided by `scale` before the fusion model."""
+
+    task: plans.Task
+    regime: Regime
+    receiver: str
+    networks: str = "dense"
+    fusion: str = "linear"
+    image: tuple[int, int, int] | None = None
+    embedding: int = 16
+    bound: int = BOUND
+    classes: int = 0
+    scale: float = 1.0
+
+    @property
+    def outputs(self) -> int:
+        return self.classes if self.classes > 2 else 1
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self) | {"image": None if self.image is None else list(self.image)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Design:
+        """The design that plain values describe; what is none raises `KeyError`, `TypeError` or `ValueError`."""
+        image = data["image"]
+        made = cls(**{**data, "image": None if image is None else tuple(image)})
+        known = (*get_args(Kind), OWN)
+        if made.networks not in known or made.fusion not in ("linear", OWN):
+            raise ValueError(f"networks of kind {made.networks!r} with a fusion of kind {made.fusion!r}")
+        if made.regime not in get_args(Regime) or made.task not in ("classification", "regression"):
+            raise ValueError(f"a network of regime {made.regime!r} for {made.task!r}")
+        return made
+
+
 @dataclass(frozen=True)
 class Batch:
     """Some rows of one epoch: `held_out` ones are looked at and never learnt from."""
@@ -51,30 +102,6 @@ class Batch:
     step: int
     rows: Indices
     held_out: bool
-
-
-def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:
-    """The label holder's views, each fellow party's, and those of the coalitions that the plan names.
-
-    The label holder is listed as "server", which is what PBM-VFL calls it, and as the party that a ledger adds up for.
-    """
-    if plan.options.mechanism == "none":
-        return ()
-    holder = plan.receiver
-    views: list[View] = []
-    role = f"it is {holder}, which holds the label and runs the fusion model, and it colludes with nobody{UNCHECKED}"
-    alone = f"it colludes with nobody (its own counts it knows){UNCHECKED}"
-    for observer, assumption in ((Server(), role), (PartyView(holder), alone)):
-        views += _about_all(plan, observer, {holder}, assumption)
-    if plan.learns_locally:
-        for party in plan.contributors:
-            if party != holder:
-                views += _about_all(plan, PartyView(party), {party}, alone)
-    for members in plan.options.coalitions:
-        if plan.learns_locally or holder in members:
-            pooled = f"it pools everything its members see{UNCHECKED}"
-            views += _about_all(plan, Coalition(tuple(members)), set(members), pooled)
-    return tuple(views)
 
 
 def _about_all(
@@ -363,7 +390,25 @@ class EmbeddingsPlan(plans.TrainingPlan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        return views_of(self)
+        """The label holder's views, each fellow party's, and those of the coalitions that the plan names.
+
+        The label holder is listed as "server", which is what PBM-VFL calls it, and as the party that a ledger adds up
+        for.
+        """
+        if self.options.mechanism == "none":
+            return ()
+        holder, views = self.receiver, list[View]()
+        role = f"it is {holder}, which holds the label and runs the fusion model, and it colludes with nobody"
+        alone = f"it colludes with nobody (its own counts it knows){UNCHECKED}"
+        for observer, assumption in ((Server(), f"{role}{UNCHECKED}"), (PartyView(holder), alone)):
+            views += _about_all(self, observer, {holder}, assumption)
+        for party in self.taught if self.learns_locally else ():
+            views += _about_all(self, PartyView(party), {party}, alone)
+        for members in self.options.coalitions:
+            if self.learns_locally or holder in members:
+                pooled = f"it pools everything its members see{UNCHECKED}"
+                views += _about_all(self, Coalition(tuple(members)), set(members), pooled)
+        return tuple(views)
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -514,7 +559,12 @@ def _check_values(options: NetworkOptions) -> None:
         raise PlanError(f"held_out = {options.held_out!r} is a share of the records from 0 to below 1.")
     if not (math.isfinite(options.clip) and options.clip > 0):
         raise PlanError(f"clip = {options.clip!r} is not a positive number.")
-    check_batch(options.batch, options.embedding)
+    values = options.batch * options.embedding
+    if values > MOST_VALUES:
+        raise PlanError(
+            f"batches of {options.batch} records with {options.embedding} coordinates are {values} values a step; "
+            f"{MOST_VALUES} fit. Use batches of at most {max(1, MOST_VALUES // options.embedding)}."
+        )
 
 
 def _check_noise(options: NetworkOptions) -> None:
@@ -539,12 +589,3 @@ def _check_noise(options: NetworkOptions) -> None:
         )
     if not 0 < options.local_share < 1:
         raise PlanError(f"local_share = {options.local_share!r} is a share of ε between 0 and 1.")
-
-
-def check_batch(batch: int, embedding: int) -> None:
-    """Refuse a step whose arrays would not fit; the error says what does."""
-    if batch * embedding > MOST_VALUES:
-        raise PlanError(
-            f"batches of {batch} records with {embedding} coordinates are {batch * embedding} values a step; "
-            f"{MOST_VALUES} fit. Use batches of at most {max(1, MOST_VALUES // embedding)}."
-        )

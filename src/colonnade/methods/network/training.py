@@ -13,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import label_values
 from colonnade.methods.network import modules
-from colonnade.methods.network.design import OWN, Design
-from colonnade.methods.network.network import Network
+from colonnade.methods.network.network import Network, features_of
 from colonnade.methods.network.network_file import NetworkModel
-from colonnade.methods.network.plan import BOUND, EmbeddingsPlan, Kind, NetworkOptions
+from colonnade.methods.network.plan import BOUND, OWN, Design, EmbeddingsPlan, Kind, NetworkOptions
 from colonnade.methods.network.protocol import (
     ModelFactory,
     PartyModels,
@@ -53,10 +51,6 @@ def kind_of(options: NetworkOptions) -> Kind:
     return options.networks or ("random" if options.regime == "frozen" else "dense")
 
 
-def features_of(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float32]:
-    return np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
-
-
 def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFactory:
     """What one party does once rows are aligned: encode them, and put its networks on top."""
 
@@ -73,8 +67,13 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
             )
         if name == plan.receiver:
             values, classes = label_values([aligned]), len(plan.label.classes)
+            last = copy.deepcopy(settings.fusion)
+            if last is None:
+                # One linear layer, as in PBM-VFL.
+                outputs = classes if classes > 2 else 1
+                last = modules.from_seed(options.seed, lambda: nn.Linear(options.embedding, outputs))
             fusion = modules.FusionModel(
-                fusion_module(settings, plan),
+                last,
                 modules.targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None],
                 classes=classes,
                 scale=fusion_scale(plan),
@@ -84,15 +83,6 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
         return PartyModels(contributor, fusion)
 
     return bring_in
-
-
-def fusion_module(settings: Settings, plan: EmbeddingsPlan) -> nn.Module:
-    """The given fusion model, or one linear layer, as in PBM-VFL."""
-    classes = len(plan.label.classes)
-    outputs = classes if classes > 2 else 1
-    if settings.fusion is not None:
-        return copy.deepcopy(settings.fusion)
-    return modules.from_seed(plan.options.seed, lambda: nn.Linear(plan.options.embedding, outputs))
 
 
 def fusion_scale(plan: EmbeddingsPlan) -> float:

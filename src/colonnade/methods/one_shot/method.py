@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.methods.glm.losses import Loss, chosen_loss
 from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import CONSTANT
-from colonnade.methods.method import Method, NoiseSummary, TrainedModel
+from colonnade.methods.method import Array, Method, NoiseSummary, TrainedModel
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
@@ -24,7 +23,6 @@ from colonnade.models.files.document import Privacy
 from colonnade.planning.cost import Pilot, in_blocks, in_rows, kept, product
 from colonnade.protocols.plans import TrainingSpec, options_of
 
-Array = NDArray[np.float64]
 _SHIFT = 0.25
 KEPT = (
     "The active party has all the weights and has told nobody: they are made with its own exact columns and labels, "

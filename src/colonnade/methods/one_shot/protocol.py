@@ -14,12 +14,11 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError
 from colonnade.ledger import LedgerLine
-from colonnade.methods.glm.losses import GlmOptions, Positive, chosen_loss
+from colonnade.methods.glm.losses import Array, GlmOptions, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
@@ -34,7 +33,6 @@ from colonnade.protocols.session import SessionResult, from_start_to_end
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
 
-Array = NDArray[np.float64]
 # Entries of one frame: 32 MiB.
 _ENTRIES = 1 << 22
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel
+from colonnade.methods.method import Array, LinearModel, Method, NoiseSummary, TrainedModel
 from colonnade.methods.slr.plan import GradientPlan, Optimiser, SlrDescent, SlrOptions
 from colonnade.methods.slr.protocol import TrainedWeights, gradient_session
 from colonnade.models.files.document import Privacy
@@ -24,8 +24,6 @@ from colonnade.planning.cost import Axis, Pilot, in_rows, kept, product
 from colonnade.privacy.paper import LABEL, gradient_client_epsilon, gradient_moments, gradient_multiplier
 from colonnade.protocols.plans import TrainingSpec, check_job_gamma, options_of
 from colonnade.randomness import Randomness
-
-Array = NDArray[np.float64]
 
 
 def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:

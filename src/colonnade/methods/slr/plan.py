@@ -131,31 +131,6 @@ class SlrSchedule:
         return asdict(self) | {"rate": str(self.rate), "weight_cap": str(self.weight_cap)}
 
 
-def schedule(
-    *,
-    epochs: float = 10.0,
-    rate: float = 0.1,
-    weight_cap: float = 8.0,
-    overflow: float | None = None,
-    optimiser: Optimiser | None = None,
-) -> SlrSchedule:
-    """epochs/rate steps, each on a share `rate` of the records, with ‖w‖ ≤ weight_cap."""
-    for name, value in (("epochs", epochs), ("rate", rate), ("weight_cap", weight_cap)):
-        if not (math.isfinite(value) and value > 0):
-            raise PlanError(f"{name} = {value!r} is not a positive number.")
-    if rate > 1:
-        raise PlanError(f"rate = {rate!r} is more than 1: every record at every step is rate = 1.")
-    if overflow is not None and not 0 < overflow < 1:
-        raise PlanError(f"overflow = {overflow!r} is not a probability between 0 and 1. Try 1e-12.")
-    exact = Fraction(max(1, round(rate * (1 << RATE_BITS))), 1 << RATE_BITS)
-    steps = max(1, round(epochs / float(exact)))
-    if steps > MOST_STEPS:
-        raise PlanError(f"{epochs:g} epochs at rate {rate:g} are {steps} steps; {MOST_STEPS} is the most.")
-    cap = Fraction(weight_cap).limit_denominator(1 << 20)
-    limit = None if overflow is None else float(overflow)
-    return SlrSchedule(steps, exact, cap, limit, optimiser or Optimiser())
-
-
 class SlrOptions(plans.Options):
     """Chosen without the data, because a choice made by looking would cost budget.
 
@@ -180,13 +155,24 @@ class SlrOptions(plans.Options):
 
     @property
     def schedule(self) -> SlrSchedule:
-        return schedule(
-            epochs=self.epochs,
-            rate=self.rate,
-            weight_cap=self.weight_cap,
-            overflow=self.overflow,
-            optimiser=Optimiser(self.optimiser, self.learning_rate, self.average),
-        )
+        """epochs/rate steps, each on a share `rate` of the records, with ‖w‖ ≤ weight_cap."""
+        rate, overflow = self.rate, self.overflow
+        for name, value in (("epochs", self.epochs), ("rate", rate), ("weight_cap", self.weight_cap)):
+            if not (math.isfinite(value) and value > 0):
+                raise PlanError(f"{name} = {value!r} is not a positive number.")
+        if rate > 1:
+            raise PlanError(f"rate = {rate!r} is more than 1: every record at every step is rate = 1.")
+        if overflow is not None and not 0 < overflow < 1:
+            raise PlanError(f"overflow = {overflow!r} is not a probability between 0 and 1. Try 1e-12.")
+        exact = Fraction(max(1, round(rate * (1 << RATE_BITS))), 1 << RATE_BITS)
+        steps = max(1, round(self.epochs / float(exact)))
+        if steps > MOST_STEPS:
+            raise PlanError(
+                f"{self.epochs:g} epochs at rate {rate:g} are {steps} steps; {MOST_STEPS} is the most."
+            )
+        cap = Fraction(self.weight_cap).limit_denominator(1 << 20)
+        optimiser = Optimiser(self.optimiser, self.learning_rate, self.average)
+        return SlrSchedule(steps, exact, cap, None if overflow is None else float(overflow), optimiser)
 
     def check(self, spec: plans.TrainingSpec) -> None:
         plans.check_job_gamma(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError
-from colonnade.methods.slr.plan import RATE_BITS, GradientPlan, SlrDescent
+from colonnade.methods.slr.plan import RATE_BITS, Array, GradientPlan, SlrDescent
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import exchange, hear, tell
@@ -24,7 +24,6 @@ from colonnade.randomness import KeyedRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _BYTES = 32
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ModelDamaged, ModelError, path_of
+from colonnade.models.estimator import begin_with
 from colonnade.models.files import document
 from colonnade.models.inputs import InputSpec
 
@@ -64,11 +65,7 @@ class ModelContent:
 
     def fill(self, model: Any) -> None:
         """Make a fresh estimator of this kind the model that was saved."""
-        model.frame_, model.privacy_ = self.frame, self.privacy
-        model.releases_, model.run_, model.split_ = (), None, self.party is not None
-        model.n_features_in_ = self.frame.columns
-        model.feature_names_in_ = np.array(self.frame.feature_names, dtype=object)
-        model.columns_in_ = self.frame.column_names
+        begin_with(model, self.frame, self.privacy, split=self.party is not None)
         if type(model).reading.classifies:
             model.classes_ = self.frame.label.values
         if self.kind == "LogisticRegression":

@@ -44,7 +44,6 @@ class ModelFile(ModelContent):
         return reading
 
     def scores(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The linear scores of people whose features times the weights these are."""
         return products + self.reading.offsets(self.weights, self.offsets)
 
     def estimator(self) -> Model:

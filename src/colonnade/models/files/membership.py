@@ -104,7 +104,6 @@ class TrainingMembership:
             )
 
     def save(self, path: Path) -> None:
-        """Write the set, whole or not at all; the file is its party's own."""
         if self.rules is None:
             raise ValueError("a list without rules is read and never written")
         about = {
@@ -125,7 +124,6 @@ class TrainingMembership:
 
     @classmethod
     def load(cls, path: Path) -> TrainingMembership:
-        """The set in a file that `save` wrote, in this version or an earlier one."""
         damaged = ModelDamaged(f"{path} does not hold the people that a model was trained on.")
         try:
             with np.load(path, allow_pickle=False) as archive:

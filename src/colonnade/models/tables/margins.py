@@ -9,15 +9,12 @@ from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.data.labels import LabelBlock
 from colonnade.data.levels import LevelKind
 from colonnade.errors import DataError, DrownedByNoise
-from colonnade.models.inputs import Encoders, ReleaseUnit, units
+from colonnade.models.inputs import Array, Encoders, ReleaseUnit, units
 from colonnade.models.moments import decompose, floor_of
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +134,6 @@ def level_columns(encoders: Encoders) -> tuple[LevelColumn, ...]:
 
 
 def is_levelled(unit: ReleaseUnit) -> bool:
-    """Whether a release tells the levels of this column apart."""
     return not unit.mapped and bool(unit.columns[0].levels)
 
 
@@ -205,9 +201,7 @@ def _evidence(margins: Margins, place: int) -> dict[str, Any]:
     terms = np.where(seen, (shares[1] - shares[0]) * np.nan_to_num(weights), 0.0)
     # To first order: d/dp₁ = WOE + 1 − p₀/p₁, and d/dp₀ = −WOE + 1 − p₁/p₀.
     slopes = np.where(
-        seen,
-        np.array([-weights + 1.0 - shares[1] / shares[0], weights + 1.0 - shares[0] / shares[1]]),
-        0.0,
+        seen, np.array([-weights + 1.0 - shares[1] / shares[0], weights + 1.0 - shares[0] / shares[1]]), 0.0
     )
     # Counts of one column share the noise of its features.
     pulls = (slopes / whole) @ margins.columns[place].inverse

@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from colonnade.errors import DrownedByNoise
 from colonnade.models.tables.margins import Margins
-from colonnade.models.tables.mixture import Fit, draw_levels
+from colonnade.models.tables.synthetic import Fit, draw_levels
 from colonnade.numbers.threads import one_thread
 from colonnade.randomness import SeededRandomness
 

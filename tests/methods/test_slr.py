@@ -1,6 +1,4 @@
-"""Training by gradients against its ideal twin, its batches, and what the server can see of them."""
-
-from __future__ import annotations
+"""Training by noisy gradients: its ideal twin, its batches and what a server sees of them, plans, and models."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -9,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradient_tables import NAMES, plan_for, run_plan, tables_of
+from gradient_tables import NAMES, people, plan_for, run_plan, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_gradient
@@ -19,20 +17,22 @@ from training_specs import planned_on
 from training_specs import requested as spec_of
 from typed import there, untyped
 
+from colonnade import Federation, LogisticRegression, Table
 from colonnade.crypto.product_proof import MOST_ROWS
 from colonnade.crypto.row_proofs import RowClaims
 from colonnade.errors import LocalProtocolError, PlanError, RemoteProtocolError
 from colonnade.methods.slr import plan as slr_plan
 from colonnade.methods.slr import protocol
+from colonnade.methods.slr.method import as_log_odds
 from colonnade.methods.slr.plan import (
     GradientPlan,
     Optimiser,
     OptimiserName,
     SlrDescent,
     SlrOptions,
-    schedule,
 )
 from colonnade.methods.slr.protocol import Batches, batch_rows, integer_rows
+from colonnade.methods.table import METHODS, train_with
 from colonnade.numbers.field import smallest_field
 from colonnade.privacy.calibrate import as_draws
 from colonnade.privacy.events import Approximated, DiscreteGaussian, Repeated, contains_sampling, itemise
@@ -40,6 +40,7 @@ from colonnade.privacy.guarantee import View, account
 from colonnade.privacy.observers import REPLACE
 from colonnade.privacy.sensitivity.gradient import fused_zero_out
 from colonnade.protocols.dealt_noise import DealtNoise
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome
@@ -57,10 +58,9 @@ class Watched(SlrDescent):
         self.gradients: list[Any] = []
         untyped(Watched).last = self
 
-    def on_grid(self, gamma: int, norm_squared: int) -> NDArray[np.int64]:
+    def on_grid(self, gamma: int, norm_squared: int) -> Any:
         self.path.append(super().on_grid(gamma, norm_squared))
-        result: NDArray[np.int64] = self.path[-1]
-        return result
+        return self.path[-1]
 
     def step(self, gradient: NDArray[np.float64]) -> None:
         self.gradients.append(gradient)
@@ -88,25 +88,22 @@ def joint_rows(outcome: Outcome, plan: GradientPlan) -> NDArray[np.object_]:
     return np.concatenate([*parts, label], axis=1)
 
 
+def rough_plan(tables: list[Table], group: Group | None = None, **shape: Any) -> GradientPlan:
+    """With more noise than is needed: the search for the least takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slr_plan, "_least_noise", lambda _plan: DealtNoise("gaussian", Fraction(4**40)))
+        return plan_for(tables, group, **shape)
+
+
 @settings(max_examples=3, deadline=None)
-@given(
-    st.integers(2, 5),
-    st.integers(20, 60),
-    st.integers(0, 4),
-    st.integers(0, 99),
-    st.sampled_from([7, 10**6]),
-)
-def test_without_noise_every_step_is_the_ideal(
-    count: int, rows: int, active: int, seed: int, block: int
-) -> None:
+@given(st.integers(2, 5), st.integers(20, 60), st.integers(0, 4), st.sampled_from([7, 10**6]))
+def test_without_noise_every_step_is_the_ideal(count: int, rows: int, active: int, block: int) -> None:
     parties = NAMES[:count]
     holder = parties[active % count]
-    tables = tables_of(parties, rows, active=holder, seed=seed)
+    tables = tables_of(parties, rows, active=holder, seed=rows)
+    plan = rough_plan(tables, Group.of(parties, active=holder), **HALF | {"rate": 0.25})
+    plan.__dict__["noise"] = Silence()
     with pytest.MonkeyPatch.context() as patch:
-        # The search for the least noise takes seconds, and none is drawn.
-        patch.setattr(slr_plan, "_least_noise", lambda _plan: DealtNoise("gaussian", Fraction(4**40)))
-        plan = plan_for(tables, Group.of(parties, active=holder), **HALF | {"rate": 0.25})
-        plan.__dict__["noise"] = Silence()
         watched(patch)
         patch.setattr(type(plan), "block", property(lambda self: min(self.capacity, block)))
         outcome = run_plan(plan, tables)
@@ -152,11 +149,11 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
 def test_keepers_may_own_nothing_and_the_key_of_batches_goes_to_owners_only() -> None:
     tables = tables_of(("bank", "insurer"), 50)
     group = Group.of(("bank", "insurer"), active="bank", computing_parties=("one", "two", "three"))
-    plan = plan_for(tables, group, rate=1.0)
+    plan = rough_plan(tables, group, rate=1.0)
     weights = run_plan(plan, tables).results["server"][0]
     assert weights.shape == (plan.size,)
     tables = tables_of(("bank", "insurer", "shop"), 60)
-    outcome = run_plan(plan_for(tables, **HALF), tables, record=True)
+    outcome = run_plan(rough_plan(tables, **HALF), tables, record=True)
     heard = {
         member: {seen.sender for seen in there(seen_by) if seen.step == "batch key"}
         for member, seen_by in outcome.seen.items()
@@ -169,15 +166,13 @@ def shape_of(outcome: Any, member: str) -> Any:
 
 
 @pytest.mark.parametrize("computing_parties", [None, ("one", "two", "three")])
-def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(
-    computing_parties: tuple[str, str, str] | None,
-) -> None:
+def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(computing_parties: Any) -> None:
     """Two runs on other people with other batches: every frame that comes in has the same step and length."""
     shapes, sizes = [], []
     group = Group.of(("bank", "insurer"), active="bank", computing_parties=computing_parties)
     for seed in (1, 2):
         tables = tables_of(("bank", "insurer"), 120, seed=seed)
-        plan = plan_for(tables, group, epochs=1.5, rate=0.25)
+        plan = rough_plan(tables, group, epochs=1.5, rate=0.25)
         key = bytes([seed]) * 32
         with pytest.MonkeyPatch.context() as patch:
 
@@ -195,7 +190,7 @@ def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(
 
 
 def limited(**shape: Any) -> Any:
-    return plan_for(tables_of(("bank", "insurer"), 400), epochs=20, rate=0.1, **shape)
+    return rough_plan(tables_of(("bank", "insurer"), 400), epochs=20, rate=0.1, **shape)
 
 
 def test_every_owner_with_the_key_makes_the_same_batches_with_members_in_random_places() -> None:
@@ -234,7 +229,7 @@ def test_batches_keep_their_limits_and_full_ones_hold_everybody() -> None:
         uses[members] += 1
         full += len(members) == plan.capacity
     assert uses.max() == 25 and full, "both limits were met in this run"
-    plan = plan_for(tables_of(("bank", "insurer"), 30), epochs=3, rate=1.0)
+    plan = rough_plan(tables_of(("bank", "insurer"), 30), epochs=3, rate=1.0)
     batches = Batches(plan, KEY)
     for _ in range(3):
         assert sorted(batches.next().tolist()) == list(range(30))
@@ -242,7 +237,7 @@ def test_batches_keep_their_limits_and_full_ones_hold_everybody() -> None:
 
 def test_weights_longer_than_the_plan_allows_and_rows_that_were_not_aligned_are_refused() -> None:
     tables = tables_of(("bank", "insurer"), 40)
-    plan = plan_for(tables)
+    plan = rough_plan(tables)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SlrDescent, "on_grid", lambda self, gamma, bound: np.full(plan.size, 10 * gamma))
         with pytest.raises(RemoteProtocolError, match="longer than the plan allows"):
@@ -293,9 +288,7 @@ def view(plan: GradientPlan, name: str) -> View:
     return next(view for view in plan.views if view.observer.name == name)
 
 
-def test_the_server_and_readers_get_the_epsilon_asked_for_and_less_noise_would_miss_it(
-    plan: GradientPlan,
-) -> None:
+def test_the_server_and_readers_get_their_epsilon_and_less_noise_would_miss_it(plan: GradientPlan) -> None:
     for name in ("server", "reader"):
         cost = account(view(plan, name).event, plan.delta)
         assert 0.99 < cost.epsilon <= 1.0
@@ -379,30 +372,26 @@ def test_labels_overflow_and_rates_that_cannot_be_planned_are_refused() -> None:
 )
 def test_schedules_that_are_none_are_refused(wrong: dict[str, Any], part: str) -> None:
     with pytest.raises(PlanError, match=part):
-        schedule(**wrong)
+        _ = SlrOptions.model_construct(**wrong).schedule
 
 
 @pytest.mark.parametrize(
-    ("name", "rate", "average", "part"),
-    [("newton", 1.0, 0.5, "'newton'"), ("sgd", 0.0, 0.5, "learning_rate"), ("sgd", 1.0, 1.5, "average")],
+    ("wrong", "part"),
+    [
+        (("newton", 1.0, 0.5), "'newton'"),
+        (("sgd", 0.0, 0.5), "learning_rate"),
+        (("sgd", 1.0, 1.5), "average"),
+    ],
 )
-def test_optimisers_that_are_none_are_refused(
-    name: OptimiserName, rate: float, average: float, part: str
-) -> None:
+def test_optimisers_that_are_none_are_refused(wrong: Any, part: str) -> None:
     with pytest.raises(PlanError, match=part):
-        Optimiser(name, rate, average)
+        Optimiser(*wrong)
 
 
-def test_a_plan_says_what_reports_read_of_it_and_its_assumptions_name_the_batches(plan: GradientPlan) -> None:
-    described = plan.to_data()
-    assert described["spec"]["task"] == "classification" and described["protocol"] == "noisy gradient"
-    assert (
-        described["computing_parties"] == ["server", "bank", "insurer"]
-        and described["capacity"] == plan.capacity
-    )
-    assert all(
-        "no owner tells it who is in a batch" in view(plan, name).assumption for name in ("server", "reader")
-    )
+def test_the_assumptions_of_a_plan_name_the_batches(plan: GradientPlan) -> None:
+    assert plan.to_data()["capacity"] == plan.capacity
+    for name in ("server", "reader"):
+        assert "no owner tells it who is in a batch" in view(plan, name).assumption
     assert "batch" not in view(plan, "party:bank").assumption
     assert all("everybody runs the protocol" in str(one) for one in plan.guarantees), "nothing is checked"
 
@@ -412,7 +401,7 @@ def test_the_field_has_room_for_all_of_every_row(gamma: int, monkeypatch: pytest
     made = plan_for(tables_of(("bank", "insurer"), 60), gamma=gamma, rate=1.0)
     most = Fraction(fused_zero_out(made.shape).l2)
     assert most.denominator > 1, "what is rounded is no integer"
-    requested = {}
+    requested: dict[str, Any] = {}
 
     def noticed(**bounds: Any) -> Any:
         requested.update(bounds)
@@ -446,3 +435,86 @@ def test_a_grid_too_fine_for_the_noise_says_which_one_fits() -> None:
     plan_for(tables, gamma=largest)
     with pytest.raises(PlanError, match="The largest gamma"):
         plan_for(tables, gamma=largest + 1)
+
+
+ROWS = 4000
+PAIR = ("bank", "shop")
+
+
+def federation(parties: tuple[str, ...] = PAIR, rows: int = ROWS, **more: Any) -> Federation:
+    tables = tables_of(parties, rows, **({"slope": more.pop("slope")} if "slope" in more else {}))
+    return Federation(tables, **{"budget": (200.0, 1e-5), "public": True, "noise_seed": 5, **more})
+
+
+SHORT: dict[str, Any] = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}
+
+
+@pytest.fixture(scope="module")
+def slr_fitted() -> Any:
+    source = federation()
+    return source, LogisticRegression(epsilon=2.0, method="slr", options=SHORT).fit(source)
+
+
+def test_it_learns_and_its_privacy_and_run_are_there_to_read(slr_fitted: Any) -> None:
+    source, model = slr_fitted
+    rows, labels = people(source)
+    exact = LogisticRegression(method="non-private").fit(federation())
+    assert model.score(rows, labels) > exact.score(rows, labels) - 0.03 > 0.7
+    by_name = {one.observer.name: one for one in model.privacy_}
+    assert by_name["server"].epsilon <= 2.0 < by_name["party:shop"].epsilon
+    assert "who is in a batch" in str(by_name["server"])
+    run = source.runs[-1]
+    assert run.plan.schedule.steps == 16 and run.release is None
+    assert {"batch", "weights", "gradient", "noise"} <= set(run.outcome.bytes_by_step)
+    learnt = untyped(METHODS["slr"]).model(run.plan.spec, {"server": run.result()})
+    assert f"more than {run.plan.uses} of them" in " ".join(learnt.notes)
+
+
+def test_log_odds_are_those_of_the_weights_on_the_training_rows(slr_fitted: Any) -> None:
+    source, model = slr_fitted
+    run = source.runs[-1]
+    weights, plan = run.result().weights, run.plan
+    rows, _ = people(source)
+    encoded = {
+        party: encoder.encode({c.name: rows[c.name] for c in encoder.columns})
+        for party, encoder in plan.encoders.items()
+    }
+    parts = [
+        np.column_stack([encoded[party], np.ones(ROWS)]) if party == plan.label_holder else encoded[party]
+        for party in plan.group.owners
+    ]
+    scores = np.concatenate(parts, axis=1) @ weights / np.sqrt(plan.attributes)
+    # The constant on the grid is ⌊γ/√(m + 1)⌋, at most one unit short.
+    np.testing.assert_allclose(model.decision_function(rows), scores, atol=4.0 / plan.gamma)
+    assert as_log_odds(weights, plan)[0].shape == model.coef_[0].shape
+
+
+@pytest.mark.parametrize("optimiser", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
+def test_any_optimiser_may_move_the_weights(optimiser: Any) -> None:
+    source = federation()
+    rate = 0.5 if optimiser == "adam" else 8.0
+    options = SHORT | {"optimiser": optimiser, "learning_rate": rate}
+    model = LogisticRegression(epsilon=2.0, method="slr", options=options).fit(source)
+    rows, labels = people(source)
+    assert model.score(rows, labels) > 0.7
+
+
+def test_three_releases_learn_too_and_promise_nothing() -> None:
+    source = federation(rows=2000)
+    options = SlrOptions(calibration="paper", gamma=64, **SHORT)
+    learnt = train_with(source, "slr", TrainingSpec("classification", 4.0, delta=1e-5, options=options))
+    assert tuple(learnt.privacy) == () and learnt.run is None
+    assert all("paper formula, not a guarantee" in str(text) for text in (*learnt.figures, *learnt.notes))
+    rows, labels = people(source)
+    assert LogisticRegression().fit(learnt).score(rows, labels) > 0.7
+
+
+def test_three_releases_have_no_plan_and_are_refused_on_private_data_and_fine_grids() -> None:
+    options = SHORT | {"calibration": "paper"}
+    with pytest.raises(PlanError, match="public"):
+        LogisticRegression(method="slr", options=options).fit(federation(rows=100, public=False))
+    with pytest.raises(PlanError, match="there is no plan of it"):
+        TrainingSpec("classification", 1.0, options=SlrOptions(calibration="paper")).check()
+    options = SHORT | {"calibration": "paper", "gamma": 1 << 16, "epochs": 1.0, "rate": 1.0}
+    with pytest.raises(PlanError, match="Take a smaller gamma"):
+        LogisticRegression(epsilon=1.0, method="slr", options=options).fit(federation(rows=100))
