@@ -1,7 +1,6 @@
 """What a page must hold and what it must not: effects, intervals, pictures, budgets before, one party's own page."""
 
 import json
-import math
 import re
 from functools import cache
 
@@ -214,29 +213,30 @@ def test_what_sharing_takes_for_granted_is_what_the_statements_do() -> None:
     assert "Everybody is taken to follow the protocol." in collusion_text(group, checked=False)
 
 
-sizes = st.floats(min_value=-1e9, max_value=1e9)
+def within(picture: str, least: float, most: float) -> None:
+    drawn = re.findall(r' (?:x|y|x1|x2|y1|y2|cx|cy|height)="([-\d.e]+)"', picture)
+    drawn += [
+        number for group in re.findall(r'points="([^"]+)"', picture) for number in re.split("[ ,]", group)
+    ]
+    assert all(least <= float(number) <= most for number in drawn)
 
 
 @given(
-    st.lists(st.tuples(sizes, st.one_of(st.none(), st.floats(0, 1e12))), min_size=1, max_size=7),
+    st.lists(
+        st.tuples(st.floats(-1e9, 1e9), st.one_of(st.none(), st.floats(0, 1e12))), min_size=1, max_size=7
+    ),
     st.booleans(),
 )
 def test_no_effect_leaves_its_picture(points: list[tuple[float, float | None]], ordered: bool) -> None:
     drawn_at = [PointRecord(at=str(i), effect=e, half_width=h) for i, (e, h) in enumerate(points)]
-    picture = effect_picture(drawn_at, "c", effect_scale([drawn_at]), ordered=ordered)
-    drawn = [float(number) for number in re.findall(r'(?:x|y|x1|x2|y1|y2|cx|cy)="([-\d.e]+)"', picture)]
-    for group in re.findall(r'points="([^"]+)"', picture):
-        drawn += [float(number) for number in re.split(r"[ ,]", group)]
-    assert drawn and all(math.isfinite(number) and 0 <= number <= 220 for number in drawn)
+    within(effect_picture(drawn_at, "c", effect_scale([drawn_at]), ordered=ordered), 0, 220)
 
 
 @given(st.lists(st.floats(-1e12, 1e12), max_size=300), st.floats(0, 1e6))
 def test_no_eigenvalue_leaves_its_picture(values: list[float], edge: float) -> None:
     ordered = sorted(values, reverse=True)
     spectrum = SpectrumRecord(eigenvalues=ordered, edge=edge, floor=edge / 2, learnable_rank=0)
-    picture = eigenvalue_picture(spectrum)
-    drawn = [float(number) for number in re.findall(r' (?:x|y|y1|y2|height)="([-\d.e]+)"', picture)]
-    assert all(math.isfinite(number) and -10 <= number <= 400 for number in drawn)
+    within(eigenvalue_picture(spectrum), -10, 400)
 
 
 @given(st.floats(-1e8, 1e8), st.floats(1e-9, 1e8))

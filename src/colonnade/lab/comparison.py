@@ -24,7 +24,6 @@ from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.evaluation.open_rows import METRICS, HeldOut, split
 from colonnade.federation.federation import Federation, check_plan
-from colonnade.markup import html_table
 from colonnade.methods.baselines.gathering import TRUST
 from colonnade.methods.method import AnyMethod, Method, TrainedModel
 from colonnade.methods.table import METHODS
@@ -154,44 +153,6 @@ Keep = Callable[[str, TrainedModel | MomentRelease], None]
 Tell = Callable[[str, ColonnadeError], None]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    task: Task
-    public: bool
-    epsilons: tuple[float, ...]
-    delta: float | None
-    seeds: int
-    trained_on: int
-    held_out: int
-    constants: Mapping[str, float]
-    rows: tuple[ComparisonRow, ...]
-    left_out: tuple[tuple[str, str], ...]
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (
-                row.method,
-                "-" if row.epsilon is None else f"{row.epsilon:g}",
-                "not shown" if row.mean is None else f"{row.mean:.4f}",
-                "" if row.spread is None else f"± {row.spread:.4f}",
-            )
-            for row in self.rows
-        ]
-        return html_table(f"{self.metric} by method", ("method", "ε", self.metric, "over splits"), rows)
-
-    @property
-    def metric(self) -> str:
-        return METRICS[self.task]
-
-    @property
-    def constant(self) -> float | None:
-        return self.constants.get(self.metric)
-
-    @property
-    def larger_is_better(self) -> bool:
-        return self.task != "regression"
-
-
 def compare(
     tables: Iterable[Table],
     *,
@@ -213,7 +174,7 @@ def compare(
     timeout: float = 600.0,
     noise_seed: int | None = None,
     progress: Advance = silent,
-) -> Comparison:
+) -> ComparisonRecord:
     """Compare methods on tables that are public: calling this declares them so, and nothing is charged.
 
     Every method that can do the task takes part, or those named in `methods`; `options` are by method, and `paper`
@@ -228,13 +189,9 @@ def compare(
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")
     holders = [table.party for table in given if table.schema.label is not None]
-    group = Group.of(
-        tuple(table.party for table in given),
-        active=holders[0] if holders else None,
-        server=server,
-        threshold=threshold,
-        computing_parties=computing_parties,
-    )
+    seats: dict[str, Any] = {"server": server, "threshold": threshold, "computing_parties": computing_parties}
+    owners = tuple(table.party for table in given)
+    group = Group.of(owners, active=holders[0] if holders else None, **seats)
     check_parties(group, tuple(table.public() for table in given), task)
     runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(requested_epsilons)]
     outcomes: dict[tuple[str, float | None], list[_Run]] = {
@@ -251,27 +208,25 @@ def compare(
             place = Federation(
                 training,
                 budget=_UNLIMITED,
-                server=server,
-                threshold=threshold,
-                computing_parties=computing_parties,
                 timeout=timeout,
                 public=True,
                 noise_seed=None if noise_seed is None else noise_seed + seed,
+                **seats,
             )
             spec = entry.spec(task, epsilon or requested_epsilons[-1], **terms)
             outcomes[entry.name, epsilon].append(_run(entry, place, spec, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
-    return Comparison(
-        task=task,
+    return _record(
+        task,
+        chosen,
         public=True,
-        epsilons=requested_epsilons,
+        epsilons=list(requested_epsilons),
         delta=delta,
         seeds=seeds,
         trained_on=trained_on,
         held_out=tested_on,
         constants={name: statistics.fmean(one[name] for one in constants) for name in constants[0]},
-        rows=tuple(_row(entry, epsilon, outcomes[entry.name, epsilon]) for entry, epsilon in runs),
-        left_out=chosen.left_out,
+        rows=[_row(entry, epsilon, outcomes[entry.name, epsilon]) for entry, epsilon in runs],
     )
 
 
@@ -285,7 +240,7 @@ def compare_charged(
     tell: Tell = lambda _name, _error: None,
     progress: Advance = silent,
     **terms: Any,
-) -> Comparison:
+) -> ComparisonRecord:
     """Run every contender once on private data, charged to the parties' own ledgers; no score is computed.
 
     `keep` is given what each run found as soon as it is there: it was paid for. `tell` is given errors. `terms` are
@@ -302,18 +257,36 @@ def compare_charged(
         rows.append(_row(entry, epsilon, [done]))
     progress("comparing", len(runs), len(runs))
     people = [run.plan.rows for run in federation.runs]
-    return Comparison(
-        task=task,
+    return _record(
+        task,
+        field,
         public=False,
-        epsilons=requested_epsilons,
+        epsilons=list(requested_epsilons),
         delta=terms.get("delta"),
         seeds=1,
         trained_on=people[-1] if people else 0,
         held_out=0,
         constants={},
-        rows=tuple(rows),
-        left_out=field.left_out,
+        rows=rows,
     )
+
+
+def _record(task: Task, field: ComparisonEntries, **found: Any) -> ComparisonRecord:
+    metric = METRICS[task]
+    return ComparisonRecord(
+        name="",
+        task=task,
+        **found,
+        left_out=[{"method": method, "reason": reason} for method, reason in field.left_out],
+        metric=metric,
+        metric_note=METRIC_NOTES[task],
+        larger_is_better=task != "regression",
+        constant=found["constants"].get(metric),
+    )
+
+
+def comparison_facts(comparison: ComparisonRecord, *, name: str) -> ComparisonRecord:
+    return comparison.model_copy(update={"name": name})
 
 
 def planned_sums(
@@ -438,14 +411,3 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Compa
         spread=statistics.stdev(scores) if len(scores) > 1 else None,
         bytes=statistics.fmean(sent) if sent else None,
     )
-
-
-def comparison_facts(comparison: Comparison, *, name: str) -> ComparisonRecord:
-    more: dict[str, Any] = {
-        "name": name,
-        "metric": comparison.metric,
-        "metric_note": METRIC_NOTES[comparison.task],
-    }
-    more |= {"larger_is_better": comparison.larger_is_better, "constant": comparison.constant}
-    left_out = [{"method": method, "reason": reason} for method, reason in comparison.left_out]
-    return ComparisonRecord.model_validate(vars(comparison) | more | {"left_out": left_out})

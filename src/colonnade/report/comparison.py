@@ -108,19 +108,17 @@ def comparison_table(record: ComparisonRecord) -> list[tuple[str, ...]]:
 
 
 def further_tables(record: ComparisonRecord) -> dict[str, list[tuple[str, ...]]]:
-    """For every figure beside the score a table of its own, by what it is."""
     names = dict.fromkeys(name for row in record.rows for name in row.further)
     tables = {}
     for name in names:
         lines = [("method", *(f"ε = {epsilon:g}" for epsilon in record.epsilons))]
         for method, rows in _by_method(record).items():
             at = [rows.get(epsilon, rows.get(None)) for epsilon in record.epsilons]
-            figures = [[] if row is None else row.further.get(name, []) for row in at]
-            lines.append((method, *(_shown(values, record, name) for values in figures)))
-        constant = record.constants.get(name)
-        alongside = "" if constant is None else "; always the same answer has "
-        alongside += "" if constant is None else plain.compared_text(constant, record.people, name)
-        tables[f"{FURTHER.get(name, name)}{alongside}"] = lines
+            lines.append((method, *(_shown(row, record, name) for row in at)))
+        title = FURTHER.get(name, name)
+        if (constant := record.constants.get(name)) is not None:
+            title += f"; always the same answer has {plain.compared_text(constant, record.people, name)}"
+        tables[title] = lines
     return tables
 
 
@@ -210,7 +208,6 @@ def remarks_on(record: ComparisonRecord) -> list[str]:
 
 
 def comparison_chart(record: ComparisonRecord) -> Chart:
-    """Score against ε: one line for each method, bars for the spread over seeds."""
     scored = [row.mean for row in record.rows if row.mean is not None]
     wide = not record.larger_is_better and scored and min(scored) > 0 and max(scored) / min(scored) > _WIDE
     lines, levels = [], []
@@ -252,8 +249,7 @@ def comparison_page(record: ComparisonRecord) -> str:
         advice=recommendation(record),
         # Our own drawing, which escapes whatever names are in it.
         picture=Markup(svg(comparison_chart(record), narrow=True)) if scored else "",
-        table_heads=comparison_table(record)[0],
-        table_rows=comparison_table(record)[1:],
+        lines=comparison_table(record),
         further=further_tables(record),
         promises=promise_table(record),
         shown=f"{shown_epsilon(record):g}",
@@ -284,8 +280,8 @@ def _cell(row: ComparisonRow | None, record: ComparisonRecord) -> str:
     return f"{plain.compared_text(row.mean, record.people, record.metric, spread=row.spread)}{of}"
 
 
-def _shown(values: list[float], record: ComparisonRecord, name: str) -> str:
-    """A mean over the splits with its spread, or one figure, with no more digits than are known of it."""
+def _shown(row: ComparisonRow | None, record: ComparisonRecord, name: str) -> str:
+    values = [] if row is None else row.further.get(name, [])
     if not values:
         return "-"
     spread = statistics.stdev(values) if len(values) > 1 else None
@@ -313,7 +309,6 @@ def section_of(facts: dict[str, Any]) -> plain.Section | None:
 
 
 def attack_section(record: AttackRecord) -> plain.Section:
-    """Every attack with its success, what chance would give, and an interval; undefended first."""
     lines = [
         f"{title}: {item.attack}: {success_text(item)}"
         for defence, title in DEFENCES.items()
@@ -325,7 +320,6 @@ def attack_section(record: AttackRecord) -> plain.Section:
 
 
 def comparison_section(record: ComparisonRecord) -> plain.Section:
-    """Score against ε for every method, where every party declared its data public."""
     title = f"{record.metric.capitalize()} against ε"
     if not record.public or all(row.mean is None for row in record.rows):
         return plain.Section(title, notes=(PRIVATE,))

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -256,25 +256,18 @@ def check_mechanism(
     hold(NOISE_LAWS if change is None else {**NOISE_LAWS, **COST_LAWS}, case)
 
 
-@dataclass
-class _Counted:
+class _Counted(SeededRandomness):
     """A seeded source that counts what is asked of it."""
 
-    seed: str
-    requested: int = 0
-    inner: SeededRandomness = field(init=False)
-    reproducible: bool = True
-
-    def __post_init__(self) -> None:
-        self.inner = SeededRandomness(self.seed)
+    requested = 0
 
     def bytes(self, count: int) -> bytes:
         self.requested += count
-        return self.inner.bytes(count)
+        return super().bytes(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
         self.requested += 8 * count
-        return self.inner.words(count)
+        return super().words(count)
 
 
 def _integers(case: _Case) -> None:
