@@ -144,7 +144,7 @@ def sigma_of(plan: Any) -> float:
 
 def test_labels_are_not_read_with_the_sound_defence() -> None:
     """At (0.5, 1e-5) the share of signs read right is Φ(2·√looks/σ), within 0.03 of a half; here 1,600 records."""
-    run = run_of("38", 1600, defence="sound", epochs=1, learning_rate=0.01)
+    run, _ = arbiter_of({"a": 3, "b": 8}, 1600, defence="sound", epochs=1, learning_rate=0.01)
     attack = recover_labels(run.view("b"), run.labels)
     assert attack.determined == 1.0
     assert predicted_success(2.0, sigma_of(run.plan), 1) < 0.53

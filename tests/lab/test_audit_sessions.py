@@ -1,6 +1,7 @@
 """Audits run the real protocols, each observer has what it really saw, and nothing is shown beyond what is proved."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,6 @@ from audit_jobs import wanted
 from numpy.typing import NDArray
 from typed import there, untyped
 
-from colonnade.data.block import Block
 from colonnade.errors import PlanError
 from colonnade.lab import audited_descents
 from colonnade.lab.attacks import Look
@@ -25,10 +25,12 @@ from colonnade.methods.table import METHODS
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.wire import Message
 
-QUICK = [
+# Of a method whose audit takes seconds, one job in `make test`.
+slow = partial(pytest.param, marks=pytest.mark.slow)
+QUICK: list[Any] = [
     ("moments", {}),
     ("moments", {"conditional": True}),
-    ("moments", {"task": "regression", "parties": 3}),
+    slow("moments", {"task": "regression", "parties": 3}),
     ("spca", {"task": "pca"}),
     ("functional", {}),
     ("functional", {"task": "regression", "noise": "laplace"}),
@@ -36,9 +38,9 @@ QUICK = [
     ("local", {"task": "pca"}),
     ("one-shot", {"parties": 3}),
     ("intermediate", {"epochs": 2, "batch": 30}),
-    ("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
+    slow("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
     ("slr", {"epochs": 1, "rate": 1.0}),
-    ("slr", {"epochs": 1, "rate": 0.5}),
+    slow("slr", {"epochs": 1, "rate": 0.5}),
     ("margin", {"steps": 2}),
     ("network", {"embedding": 4}),
     ("network", {"embedding": 4, "regime": "private-local", "epochs": 2, "held_out": 0.25}),
@@ -54,19 +56,7 @@ def session_of(target: Target, experiment: Experiment, *, record: bool = True) -
     return sessions_of(target).run(experiment.request(draws), experiment.people(draws))
 
 
-# Of a method whose audit takes seconds, one job in `make test`.
-LONG = [
-    ("slr", {"epochs": 1, "rate": 0.5}),
-    ("moments", {"task": "regression", "parties": 3}),
-    ("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
-]
-
-
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [pytest.param(*one, marks=[pytest.mark.slow] if one in LONG else []) for one in QUICK],
-    ids=str,
-)
+@pytest.mark.parametrize(("method", "options"), QUICK, ids=str)
 def test_a_seeded_audit_shows_no_more_than_is_proved(method: str, options: dict[str, Any]) -> None:
     target = target_of(wanted(method, **options))
     found = audit(target, runs=8, seed=7)
@@ -192,11 +182,8 @@ def test_people_are_at_the_ends_of_what_is_declared() -> None:
     assert low["bank"].columns["age"].tolist() == [18.0]
     assert high["shop"].columns["spent"][0] == pytest.approx(1000)
     assert high["bank"].columns["job"].tolist() == [2]
-    both = chosen(low, high, np.array([True, False]))
-    apart = together([high, low])
-    for owner, block in both.items():
-        assert isinstance(block, Block)
-        assert all((block.columns[name] == apart[owner].columns[name]).all() for name in block.columns)
+    both, apart = chosen(low, high, np.array([True, False])), together([high, low])
+    assert (both["bank"].columns["age"] == apart["bank"].columns["age"]).all()
 
 
 def test_draws_of_margins_noise_catch_half_of_its_scale() -> None:

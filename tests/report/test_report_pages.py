@@ -12,10 +12,9 @@ from report_runs import HOSTILE, Facts, hostile_run, made, private_run, run_page
 from test_report_facts import Tags
 from typed import there, untyped
 
-from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
+from colonnade import Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.federation.files import plain
 from colonnade.federation.train import model_facts
-from colonnade.models.fitting import obtain
 from colonnade.models.uncertainty import noise_uncertainty
 from colonnade.report.facts import collusion_text, ledger_facts, run_facts
 from colonnade.report.html import effect_picture, effect_scale, eigenvalue_picture, flow_picture, flows
@@ -31,10 +30,10 @@ def reread(facts: Facts) -> Facts:
     return read
 
 
-def facts_with(model: object, federation: Federation, name: str = "Again", release: object = None) -> Facts:
+def facts_with(model: object, federation: Federation, name: str = "Again") -> Facts:
     """The facts of the last run with this model of it."""
     run = federation.runs[-1]
-    found = model_facts(untyped(model), untyped(release or run.release))
+    found = model_facts(untyped(model), untyped(run.release))
     return run_facts(run, federation, name=name, model_facts=found).to_data()
 
 
@@ -118,33 +117,11 @@ def test_no_intervals_are_claimed_for_coefficients_of_another_rule() -> None:
     assert "±" not in Tags(run_page(facts)).text.split("What was learnt")[1].split("Noisy class counts")[0]
 
 
-def test_components_have_a_page_without_intervals() -> None:
-    _, federation = private_run()
-    facts = facts_with(PCA(n_components=2).fit(untyped(federation.runs[-1].release)), federation)
-    assert "by_column" not in facts["learnt"]
-    page = Tags(run_page(reread(facts))).text
-    assert "component 1" in page and "What was learnt" in page
-
-
 @pytest.mark.parametrize("run", [private_run, hostile_run, regression_run])
 def test_a_page_can_be_made_again_from_the_facts_on_disk(run: object) -> None:
     facts, _ = run()  # type: ignore[operator]
     assert run_page(reread(facts)) == run_page(facts)
     assert run_text(reread(facts)) == run_text(facts)
-
-
-def test_a_model_that_steps_found_has_its_page_without_a_release() -> None:
-    _, federation = made()
-    found = obtain(
-        federation, task="classification", epsilon=0.5, delta=1e-5, method="margin", options={"steps": 2}
-    )
-    model, run = LogisticRegression().fit(found), federation.runs[-1]
-    facts = reread(facts_with(model, federation, release=found))
-    assert facts["method"] == "noisy margin descent" and facts["noise"] is None and facts["spectrum"] is None
-    assert facts["learnt"]["coefficients"] == model.coef_.tolist() and "intervals" not in facts["learnt"]
-    text = Tags(run_page(facts)).text
-    for guarantee in run.plan.guarantees:
-        assert str(guarantee) in run_text(facts, verbose=True) and str(guarantee) in text
 
 
 def test_budgets_before_a_second_run_are_those_after_the_first() -> None:

@@ -127,15 +127,6 @@ class OwnerView:
     def determined(self) -> float:
         return float(np.mean([look.determined for look in self.looks]))
 
-    @property
-    def epochs(self) -> int:
-        return self.plan.schedule.epochs
-
-    @property
-    def scale(self) -> float:
-        """What a coefficient in the diary is in multiples of the gradient's: 4 with the Taylor approximation."""
-        return 4.0 if self.plan.splits else 1.0
-
 
 # Coefficients smaller than this part of the largest are taken for 0, of which the sign says nothing.
 _NOTHING = 1e-6
@@ -159,7 +150,7 @@ def recover_labels(view: OwnerView, labels: Array, *, largest_score: float = 0.0
 
     `safe_steps` is T_ε, the number of steps for which the criterion cannot fail if no score is larger at the start.
     """
-    by_epoch = np.zeros((view.epochs, view.plan.rows))
+    by_epoch = np.zeros((view.plan.schedule.epochs, view.plan.rows))
     for look in view.looks:
         largest = float(np.max(np.abs(look.coefficients), initial=0.0))
         said = np.abs(look.coefficients) > _NOTHING * largest
@@ -240,13 +231,15 @@ class ForeignScores:
 
 def foreign_scores(view: OwnerView, labels: Array) -> tuple[ForeignScores, ...]:
     """For an attacker who has the labels, its own or recovered."""
+    # A coefficient in the diary is this many times the gradient's, with the Taylor approximation.
+    scale = 4.0 if view.plan.splits else 1.0
     scores = []
     for look, observed in zip(view.looks, view.diary.scores, strict=True):
         if observed.size:
             scores.append(ForeignScores(look.rows, observed, look.coefficients))
         else:
             others = look.coefficients - look.own_scores + 2.0 * labels[look.rows]
-            scores.append(ForeignScores(look.rows, others, look.coefficients / view.scale))
+            scores.append(ForeignScores(look.rows, others, look.coefficients / scale))
     return tuple(scores)
 
 

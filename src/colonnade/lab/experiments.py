@@ -322,20 +322,10 @@ class AuditClaim:
         return next((name for name in group.owners if PartyView(name).name == self.observer), None)
 
     def finding(self, experiments: Sequence[ExperimentRecord]) -> FindingRecord:
-        lower = max(each.epsilon for each in experiments)
-        return FindingRecord(
-            observer=self.observer,
-            unit=self.unit,
-            about=self.about,
-            delta=self.delta,
-            proved=self.proved,
-            source="" if self.proved else LABEL,
-            upper=self.epsilon,
-            lower=lower,
-            most=max(each.most for each in experiments),
-            exceeded=lower > self.epsilon,
-            experiments=list(experiments),
-        )
+        lower, most = (max(getattr(each, name) for each in experiments) for name in ("epsilon", "most"))
+        found = {"upper": self.epsilon, "lower": lower, "most": most, "exceeded": lower > self.epsilon}
+        found |= {"source": "" if self.proved else LABEL, "experiments": experiments}
+        return FindingRecord.model_validate(vars(self) | found)
 
 
 Statistic = Callable[[AuditSession, AuditClaim], Array]

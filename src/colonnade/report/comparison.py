@@ -87,10 +87,8 @@ def comparison_text(record: ComparisonRecord, *, width: int | None = None) -> st
     advice = recommendation(record)
     lines += [*plain.wrapped([advice], width), ""] if advice else [""]
     lines += plain.table_lines(comparison_table(record), width)
-    for name, table in further_tables(record).items():
-        lines += ["", name, *plain.table_lines(table, width)]
-    lines += ["", f"What observers learn at most, at ε = {shown_epsilon(record):g}"]
-    lines += plain.table_lines([("method", "who learns how much"), *promise_table(record)], width)
+    for section in (*further_sections(record), promise_section(record)):
+        lines += plain.section_lines(section, width)
     remarks = remarks_on(record)
     return plain.lines_text(lines + (["", *plain.wrapped(remarks, width, bullet="- ")] if remarks else []))
 
@@ -107,10 +105,9 @@ def comparison_table(record: ComparisonRecord) -> list[tuple[str, ...]]:
     return lines
 
 
-def further_tables(record: ComparisonRecord) -> dict[str, list[tuple[str, ...]]]:
-    names = dict.fromkeys(name for row in record.rows for name in row.further)
-    tables = {}
-    for name in names:
+def further_sections(record: ComparisonRecord) -> list[plain.Section]:
+    sections = []
+    for name in dict.fromkeys(name for row in record.rows for name in row.further):
         lines = [("method", *(f"ε = {epsilon:g}" for epsilon in record.epsilons))]
         for method, rows in _by_method(record).items():
             at = [rows.get(epsilon, rows.get(None)) for epsilon in record.epsilons]
@@ -118,8 +115,8 @@ def further_tables(record: ComparisonRecord) -> dict[str, list[tuple[str, ...]]]
         title = FURTHER.get(name, name)
         if (constant := record.constants.get(name)) is not None:
             title += f"; always the same answer has {plain.compared_text(constant, record.people, name)}"
-        tables[title] = lines
-    return tables
+        sections.append(plain.Section(title, lines))
+    return sections
 
 
 def ties_in(record: ComparisonRecord) -> list[str]:
@@ -145,10 +142,12 @@ def ties_in(record: ComparisonRecord) -> list[str]:
     return said
 
 
-def promise_table(record: ComparisonRecord) -> list[tuple[str, str]]:
+def promise_section(record: ComparisonRecord) -> plain.Section:
     shown = shown_epsilon(record)
     at = {method: rows.get(shown, rows.get(None)) for method, rows in _by_method(record).items()}
-    return [(method, _promise(row)) for method, row in at.items() if row is not None]
+    rows = [(method, _promise(row)) for method, row in at.items() if row is not None]
+    title = f"What observers learn at most, at ε = {shown:g}"
+    return plain.Section(title, [("method", "who learns how much"), *rows])
 
 
 def _promise(row: ComparisonRow) -> str:
@@ -250,9 +249,8 @@ def comparison_page(record: ComparisonRecord) -> str:
         # Our own drawing, which escapes whatever names are in it.
         picture=Markup(svg(comparison_chart(record), narrow=True)) if scored else "",
         lines=comparison_table(record),
-        further=further_tables(record),
-        promises=promise_table(record),
-        shown=f"{shown_epsilon(record):g}",
+        further=further_sections(record),
+        promises=promise_section(record),
         remarks=remarks_on(record),
     )
 
