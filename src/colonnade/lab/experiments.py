@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.observers import PartyView
 from colonnade.privacy.paper import LABEL
 from colonnade.protocols.plans import Plan, TrainingSpec
-from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
+from colonnade.randomness import KeyedRandomness, Randomness, SeededRandomness, SystemRandomness
 from colonnade.report.record import ExperimentRecord, FindingRecord
 from colonnade.runtime.channel import memory_network
 from colonnade.runtime.party import Group, Party, silent
@@ -169,7 +169,6 @@ def canary_bound(
 
 
 Progress = Callable[[str, int, int], None]
-Draw = TypeVar("Draw", bytes, NDArray[np.uint64])
 _UNLIMITED = 1e9
 _AT_ONCE = 1 << 18
 
@@ -194,51 +193,27 @@ def run_recorded(
 
 
 class RecordedRandomness:
-    """The coins that an observer drew since the last mark: its own noise is no noise to it."""
+    """Words can be drawn again from the last mark on: an observer's own noise is no noise to it.
+
+    Noise is drawn in words, keys and seeds in bytes. Each mark draws a key, of which the words after it are the stream.
+    """
 
     def __init__(self, inner: Randomness) -> None:
-        self._inner = inner
-        self._bytes: list[bytes] = []
-        self._words: list[NDArray[np.uint64]] = []
-
-    @property
-    def reproducible(self) -> bool:
-        return self._inner.reproducible
+        self._inner, self.reproducible = inner, inner.reproducible
+        self.mark()
 
     def mark(self) -> None:
-        self._bytes.clear()
-        self._words.clear()
+        self._key = self._inner.bytes(32)
+        self._words = self.again()
 
     def bytes(self, count: int) -> bytes:
-        self._bytes.append(self._inner.bytes(count))
-        return self._bytes[-1]
+        return self._inner.bytes(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        drawn = self._inner.words(count)
-        self._words.append(drawn.copy())
-        return drawn
+        return self._words.words(count)
 
     def again(self) -> Randomness:
-        return _Again(list(self._bytes), list(self._words))
-
-
-class _Again:
-    reproducible = True
-
-    def __init__(self, pieces: list[bytes], words: list[NDArray[np.uint64]]) -> None:
-        self._pieces, self._words = iter(pieces), iter(words)
-
-    def bytes(self, count: int) -> bytes:
-        return self._next(self._pieces, count)
-
-    def words(self, count: int) -> NDArray[np.uint64]:
-        return self._next(self._words, count).copy()
-
-    def _next(self, draws: Iterator[Draw], count: int) -> Draw:
-        drawn = next(draws)
-        if len(drawn) != count:
-            raise ValueError(f"{len(drawn)} were drawn here, not {count}")
-        return drawn
+        return KeyedRandomness(self._key)
 
 
 @dataclass(frozen=True, eq=False)
