@@ -149,13 +149,6 @@ def test_a_formula_is_caught_exactly_where_it_is_said_to_be(variant: Variant) ->
     assert not there(variant.drawn).claim.proved
 
 
-def test_what_has_nothing_to_draw_says_why_and_is_not_said_to_be_caught() -> None:
-    silent = [variant for variant in VARIANTS if variant.drawn is None]
-    assert silent
-    assert not any(variant.caught for variant in silent)
-    assert all(variant.why for variant in VARIANTS)
-
-
 def test_more_of_a_papers_noise_is_not_caught() -> None:
     """The control of the control: with four times the claim, nothing of PBM-VFL is exceeded."""
     variant = next(variant for variant in VARIANTS if "one party's value" in variant.claim)

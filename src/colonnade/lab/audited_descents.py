@@ -196,16 +196,11 @@ def message_experiments(
     what = "the likelihood ratio of every message, the senders' weights followed on either data set"
     experiments = []
     for claim in claims:
-        sees = [owner for owner in plan.group.owners if owner == claim.owner(plan.group)]
-        changed = [
-            owner
-            for owner in plan.group.owners
-            if (owner not in sees if sees else claim.unit == f"own-part:{owner}")
-        ]
+        seer, owners = claim.owner(plan.group), plan.group.owners
+        changed = [name for name in owners if (name != seer if seer else claim.unit == f"own-part:{name}")]
         worlds = [together([record, rest]) for record in harness.two_parts(plan.schemas, changed)]
-        experiments.append(
-            harness.two_worlds([claim], worlds, _ratio(plan, changed, worlds, sees), request, what)
-        )
+        statistic = _ratio(plan, changed, worlds, seer)
+        experiments.append(harness.two_worlds([claim], worlds, statistic, request, what))
     return experiments
 
 
@@ -234,15 +229,15 @@ def canary_message_experiments(
 
 
 def _ratio(
-    plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], sees: Sequence[str]
+    plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], seer: str | None
 ) -> Statistic:
     def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         ratio = 0.0
         for owner in changed:
-            if owner == plan.active or plan.active in sees or not sees:
+            if owner == plan.active or seer in (None, plan.active):
                 sent = messages_of(plan, session, owner)
                 first, second = (
-                    expected_messages(plan, session, owner, people, sees=sees) for people in worlds
+                    expected_messages(plan, session, owner, people, seer=seer) for people in worlds
                 )
                 variance = plan.sigma(owner) ** 2
                 ratio += sum(
@@ -263,11 +258,11 @@ def messages_of(plan: IntermediatePlan, session: AuditSession, owner: str) -> li
 
 
 def expected_messages(
-    plan: IntermediatePlan, session: AuditSession, owner: str, people: People, *, sees: Sequence[str] = ()
+    plan: IntermediatePlan, session: AuditSession, owner: str, people: People, *, seer: str | None = None
 ) -> list[Array]:
     """What an owner would have sent, noise aside, on these rows after everything else that was sent.
 
-    `sees` is whose eyes it is followed with, nobody's for all together. Of scores that a passive party neither sent nor
+    `seer` is whose eyes it is followed with, None for all together. Of scores that a passive party neither sent nor
     received it knows what these people would have made them, noise aside.
     """
     features, targets = _in_order(plan, owner, people)
@@ -276,7 +271,7 @@ def expected_messages(
     if owner == plan.active:
         received = {
             passive: messages_of(plan, session, passive)
-            if not sees or passive in sees
+            if seer in (None, passive)
             else expected_messages(plan, session, passive, people)
             for passive in plan.passive
         }

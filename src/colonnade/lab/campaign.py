@@ -44,11 +44,8 @@ class Transcript:
     @property
     def largest_starting_score(self) -> float:
         """ε of corollary 4.5: the largest |θ₀ᵀx|, which the attacker knows from how weights are initialised."""
-        scores = sum(
-            (self.holdings[owner].features @ diary.weights[0] for owner, diary in self.diaries.items()),
-            np.zeros(self.plan.rows),
-        )
-        return float(np.max(np.abs(scores)))
+        scores = [self.holdings[owner].features @ diary.weights[0] for owner, diary in self.diaries.items()]
+        return float(np.max(np.abs(np.sum(scores, axis=0))))
 
     def view(self, owner: str) -> attacks.OwnerView:
         holding = self.holdings[owner]

@@ -57,17 +57,21 @@ class Contender:
     def title(self) -> str:
         return f"{self.method.title} ({LABEL})" if self.paper else self.method.title
 
-    def at(self, epsilons: Sequence[float]) -> tuple[float | None, ...]:
-        return tuple(epsilons) if self.method.has_epsilon else (None,)
-
-    def spec(self, task: Task, epsilon: float, **terms: Any) -> TrainingSpec:
-        return TrainingSpec(task, epsilon, options=self.options, **terms)
-
 
 @dataclass(frozen=True)
 class ComparisonEntries:
     contenders: tuple[Contender, ...]
     left_out: tuple[tuple[str, str], ...]
+
+    def runs(
+        self, task: Task, epsilons: Sequence[float], **terms: Any
+    ) -> list[tuple[Contender, float | None, TrainingSpec]]:
+        """Every contender at every ε, or once where it has none; `terms` are what specs have in common."""
+        return [
+            (entry, epsilon, TrainingSpec(task, epsilon or epsilons[-1], options=entry.options, **terms))
+            for entry in self.contenders
+            for epsilon in (epsilons if entry.method.has_epsilon else (None,))
+        ]
 
 
 def field_of(
@@ -184,7 +188,6 @@ def compare(
     """
     given = list(tables)
     chosen = field or field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
-    terms = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
     requested_epsilons = checked_epsilons(epsilons)
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")
@@ -193,17 +196,16 @@ def compare(
     owners = tuple(table.party for table in given)
     group = Group.of(owners, active=holders[0] if holders else None, **seats)
     check_parties(group, tuple(table.public() for table in given), task)
-    runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(requested_epsilons)]
-    outcomes: dict[tuple[str, float | None], list[_Run]] = {
-        (entry.name, epsilon): [] for entry, epsilon in runs
-    }
+    terms: dict[str, Any] = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
+    runs = chosen.runs(task, requested_epsilons, **terms)
+    outcomes: list[list[_Run]] = [[] for _ in runs]
     constants, trained_on, tested_on = [], 0, 0
     for seed in range(seeds):
         training, testing = split(given, seed=seed, share=test_share)
         held_out = HeldOut(task, testing, components=components)
         constants.append(held_out.constant_figures())
         trained_on, tested_on = training[0].rows, testing[0].rows
-        for number, (entry, epsilon) in enumerate(runs):
+        for number, (entry, _, spec) in enumerate(runs):
             progress("comparing", seed * len(runs) + number, seeds * len(runs))
             place = Federation(
                 training,
@@ -213,8 +215,7 @@ def compare(
                 noise_seed=None if noise_seed is None else noise_seed + seed,
                 **seats,
             )
-            spec = entry.spec(task, epsilon or requested_epsilons[-1], **terms)
-            outcomes[entry.name, epsilon].append(_run(entry, place, spec, held_out))
+            outcomes[number].append(_run(entry, place, spec, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
     return _record(
         task,
@@ -226,7 +227,7 @@ def compare(
         trained_on=trained_on,
         held_out=tested_on,
         constants={name: statistics.fmean(one[name] for one in constants) for name in constants[0]},
-        rows=[_row(entry, epsilon, outcomes[entry.name, epsilon]) for entry, epsilon in runs],
+        rows=[_row(entry, at, done) for (entry, at, _), done in zip(runs, outcomes, strict=True)],
     )
 
 
@@ -244,14 +245,12 @@ def compare_charged(
     """Run every contender once on private data, charged to the parties' own ledgers; no score is computed.
 
     `keep` is given what each run found as soon as it is there: it was paid for. `tell` is given errors. `terms` are
-    what specs have in common: `delta`, `accepted_delta` and `gamma`.
+    `delta`, `accepted_delta` and `gamma`.
     """
     requested_epsilons = checked_epsilons(epsilons)
-    runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(requested_epsilons)]
-    rows = []
-    for number, (entry, epsilon) in enumerate(runs):
+    runs, rows = field.runs(task, requested_epsilons, **terms), []
+    for number, (entry, epsilon, spec) in enumerate(runs):
         progress("comparing", number, len(runs))
-        spec = entry.spec(task, epsilon or requested_epsilons[-1], **terms)
         name = f"{entry.name} at ε = {spec.epsilon:g}"
         done = _run(entry, federation, spec, None, keep=partial(keep, name), tell=partial(tell, name))
         rows.append(_row(entry, epsilon, [done]))
@@ -301,18 +300,16 @@ def planned_sums(
     """What `compare_charged` would tell each observer if losses added up; and methods whose plan is not known."""
     sums: dict[str, float] = {}
     unknown: dict[str, None] = {}
-    for entry in field.contenders:
-        for epsilon in entry.at(epsilons):
-            spec = entry.spec(task, epsilon or epsilons[-1], **terms)
-            if not isinstance(entry.method, Method):
-                unknown[entry.name] = None
-                continue
-            try:
-                plan = check_plan(spec, group, tables)
-            except ColonnadeError:
-                continue
-            for item in plan.guarantees if plan is not None else ():
-                sums[item.observer.name] = sums.get(item.observer.name, 0.0) + item.epsilon
+    for entry, _, spec in field.runs(task, epsilons, **terms):
+        if not isinstance(entry.method, Method):
+            unknown[entry.name] = None
+            continue
+        try:
+            plan = check_plan(spec, group, tables)
+        except ColonnadeError:
+            continue
+        for item in plan.guarantees if plan is not None else ():
+            sums[item.observer.name] = sums.get(item.observer.name, 0.0) + item.epsilon
     return sums, tuple(unknown)
 
 
