@@ -392,7 +392,6 @@ NOISE_LAWS: Mapping[str, NoiseLaw] = {
     "parts sum to the whole": _parts,
     "no part at all is refused": _no_parts,
 }
-"""The laws of noise, by name."""
 
 COST_LAWS: Mapping[str, NoiseLaw] = {
     "the event of a release can be accounted for": _sound_event,
@@ -402,7 +401,6 @@ COST_LAWS: Mapping[str, NoiseLaw] = {
     "an observer who knows more never gets a smaller cost": _knows_more,
     "less than the whole never costs less": _not_enough,
 }
-"""The laws of what a release costs, by name."""
 
 
 def two_sample(one: NDArray[Any], other: NDArray[Any]) -> float:
