@@ -18,7 +18,6 @@ from colonnade.evaluation.open_rows import split
 from colonnade.federation.federation import Federation
 from colonnade.lab.comparison import (
     TEST_SHARE,
-    Comparison,
     ComparisonEntries,
     Contender,
     compare,
@@ -33,7 +32,7 @@ from colonnade.privacy.paper import logistic_sensitivity
 from colonnade.privacy.sensitivity.functional import logistic_zero_out
 from colonnade.protocols.plans import NoOptions, Task, TrainingSpec
 from colonnade.report.comparison import comparison_picture
-from colonnade.report.record import ComparisonRow
+from colonnade.report.record import ComparisonRecord, ComparisonRow
 from reproduction.functional_synthetic import synthetic_error
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, spread_text, timed
 from reproduction.vertical import vertical
@@ -162,7 +161,7 @@ def _linear_scores(tables: list[DataTable], repetitions: int) -> list[float]:
     return scores
 
 
-def _accuracy_table(found: Comparison, linear: list[float]) -> Table:
+def _accuracy_table(found: ComparisonRecord, linear: list[float]) -> Table:
     def cells(label: str) -> tuple[str, ...]:
         rows = {row.epsilon: row for row in found.rows if row.method == label}
         return tuple(spread_text((rows.get(epsilon) or rows[None]).scores) for epsilon in EPSILONS)
@@ -190,7 +189,7 @@ def _accuracy_table(found: Comparison, linear: list[float]) -> Table:
     )
 
 
-def _promises(found: Comparison) -> Table:
+def _promises(found: ComparisonRecord) -> Table:
     def line(row: ComparisonRow) -> tuple[str, ...]:
         said = [f"{item.observer} {item.epsilon:.3g}" for item in row.guarantees]
         deltas = sorted({item.delta for item in row.guarantees})

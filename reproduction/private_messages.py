@@ -9,7 +9,6 @@ from typing import Any
 from benchmarks.public_data import adult
 from colonnade.data.table import Table as Columns
 from colonnade.lab.comparison import (
-    Comparison,
     ComparisonEntries,
     Contender,
     compare,
@@ -21,6 +20,7 @@ from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.table import METHODS
 from colonnade.privacy.paper import LABEL as PAPER
 from colonnade.report.comparison import comparison_picture
+from colonnade.report.record import ComparisonRecord
 from reproduction.message_costs import BATCH, poisson_regression, running_time
 from reproduction.message_data import hetero, made_up, made_up_counts, visits
 from reproduction.message_encryption import TITLE as ENCRYPTED
@@ -125,7 +125,7 @@ def _training_rows(tables: Sequence[Columns]) -> int:
     return tables[0].rows - round(0.2 * tables[0].rows)
 
 
-def _scores(found: Comparison, method: str, epsilon: float) -> list[float]:
+def _scores(found: ComparisonRecord, method: str, epsilon: float) -> list[float]:
     rows = {row.epsilon: row for row in found.rows if row.method == method}
     return (rows[epsilon] if epsilon in rows else rows[None]).scores
 
@@ -239,7 +239,7 @@ cross-validation on the training data, and no budget pays for that.
 """
 
 
-def _drawn(name: str, found: Comparison, title: str) -> Picture:
+def _drawn(name: str, found: ComparisonRecord, title: str) -> Picture:
     FIGURES.mkdir(parents=True, exist_ok=True)
     facts = comparison_facts(found, name=f"{title}: accuracy on held-out people")
     (FIGURES / name).write_text(comparison_picture(facts), encoding="utf-8")

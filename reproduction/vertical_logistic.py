@@ -236,7 +236,7 @@ def _encrypted(one: LogisticSet, keys: PaillierKeys | PaillierKeysForTests) -> S
                 f"{seconds:.0f} s",
             )
         )
-        facts[name] = success.to_data()
+        facts[name] = success.record.to_data()
 
     batch = options_of(once, EncryptedOptions).batch or 0
     with timed() as whole:

@@ -1,7 +1,6 @@
 """`colonnade audit` as a user runs it."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +8,8 @@ from cli_project import Cli, Project
 
 from colonnade.cli.app import run
 from colonnade.lab import experiments as auditing
-from colonnade.lab.experiments import AuditFinding, Experiment, Sessions
+from colonnade.lab.experiments import Experiment, Sessions
+from colonnade.report.record import FindingRecord
 
 
 def audit(*arguments: str) -> int:
@@ -68,10 +68,9 @@ def test_more_than_is_proved_is_a_loud_defect(
         experiments: tuple[Experiment, Experiment, Experiment, Experiment],
         sessions: Sessions,
         **options: Any,
-    ) -> tuple[AuditFinding, ...]:
+    ) -> tuple[FindingRecord, ...]:
         found = whole(experiments, sessions, **options)
-        loud = [replace(found[0].shown[0], bound=replace(found[0].shown[0].bound, epsilon=2.0))]
-        return (replace(found[0], shown=tuple(loud)), *found[1:])
+        return (found[0].model_copy(update={"lower": 2.0, "exceeded": True}), *found[1:])
 
     monkeypatch.setattr(auditing, "carry_out", claimed_less)
     assert audit("job.toml", "--runs", "8", "--output", "found") == 5

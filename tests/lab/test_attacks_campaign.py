@@ -8,9 +8,9 @@ import pytest
 from encrypted_runs import WIDER, request_of, tables_of
 from typed import there
 
-from colonnade.lab.campaign import Campaign, attack_facts
+from colonnade.lab.campaign import Campaign
 from colonnade.report.lab import attack_text, draw_attacks
-from colonnade.report.record import Attempt
+from colonnade.report.record import AttackRecord, Attempt
 
 
 def findings_of(
@@ -73,7 +73,7 @@ def test_three_parties_are_attacked_by_the_one_with_most_columns(approximation: 
 
 
 def test_what_was_found_is_told_and_drawn(two_parties: list[Attempt], tmp_path: Path) -> None:
-    facts = attack_facts(two_parties, name="risk", people=160, epsilon=0.5, delta=1e-5)
+    facts = AttackRecord(name="risk", people=160, epsilon=0.5, delta=1e-5, findings=two_parties)
     assert json.loads(json.dumps(facts.to_data())) == facts.to_data()
     text = attack_text(facts, width=100)
     assert "without a defence" in text and "with noise before encryption (ε = 0.5, δ = 1e-05)" in text

@@ -14,7 +14,6 @@ from colonnade import Federation, Schema, Table
 from colonnade.errors import InputError, PlanError
 from colonnade.evaluation.open_rows import HeldOut, split
 from colonnade.lab.comparison import (
-    Comparison,
     compare,
     compare_charged,
     comparison_facts,
@@ -32,6 +31,7 @@ from colonnade.report.comparison import (
 from colonnade.report.record import ComparisonRecord, ComparisonRow
 
 LABEL = 'label = {column = "y", kind = "classes", classes = ["no", "yes"]}'
+MOMENTS = field_of(METHODS.values(), "classification", named=["moments"], public=False)
 NUMBER = 'label = {column = "y", kind = "real", low = 0, high = 10}'
 
 
@@ -59,26 +59,19 @@ def test_a_split_has_the_same_people_in_the_same_order_everywhere(seed: int, shu
     assert not set(training[0].ids()) & set(testing[0].ids())
 
 
-def test_seeds_give_different_splits_and_the_same_seed_the_same() -> None:
-    given_tables = tables(40)
-    found = [tuple(split(given_tables, seed=seed, share=0.25)[1][0].ids()) for seed in (0, 1, 0)]
-    assert found[0] == found[2] != found[1]
-
-
-def test_people_that_one_party_lacks_are_in_neither_part() -> None:
+def test_a_split_follows_its_seed_and_leaves_out_whom_one_party_lacks() -> None:
     bank, shop = tables(40)
+    found = [tuple(split([bank, shop], seed=seed, share=0.25)[1][0].ids()) for seed in (0, 1, 0)]
+    assert found[0] == found[2] != found[1]
     training, testing = split([bank, shop.take(range(20))], seed=0, share=0.25)
     assert {*training[0].ids(), *testing[0].ids()} == {f"C{i}" for i in range(20)}
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.2])
-def test_a_split_with_nobody_on_one_side_is_refused(share: float) -> None:
-    with pytest.raises(InputError, match="between 0 and 1"):
-        split(tables(40), seed=0, share=share)
+    for share in (0.0, 1.0, -0.2):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            split([bank, shop], seed=0, share=share)
 
 
 @pytest.fixture(scope="module")
-def found() -> Comparison:
+def found() -> ComparisonRecord:
     return compare(
         tables(),
         task="classification",
@@ -90,7 +83,7 @@ def found() -> Comparison:
     )
 
 
-def test_every_method_is_scored_at_every_epsilon_and_seed(found: Comparison) -> None:
+def test_every_method_is_scored_at_every_epsilon_and_seed(found: ComparisonRecord) -> None:
     assert [(row.method, row.epsilon) for row in found.rows] == [
         ("moments", 1.0),
         ("moments", 8.0),
@@ -100,10 +93,11 @@ def test_every_method_is_scored_at_every_epsilon_and_seed(found: Comparison) -> 
     ]
     assert all(len(row.scores) == 2 and not row.failures for row in found.rows)
     assert (found.trained_on, found.held_out) == (480, 120)
+    assert 0.5 <= there(found.constant) < 0.62, "the share of the commonest class"
     by_name = {(row.method, row.epsilon): row for row in found.rows}
-    exact = by_name["non-private", None].mean
-    assert exact is not None and exact > 0.97 and by_name["non-private", None].guarantees == []
-    assert by_name["moments", 8.0].mean > 0.8  # type: ignore[operator]
+    exact = by_name["non-private", None]
+    assert there(exact.mean) > 0.97 and exact.guarantees == []
+    assert there(by_name["moments", 8.0].mean) > 0.8
     assert by_name["moments", 1.0].bytes and by_name["dp-sgd", 1.0].bytes is None
     assert not by_name["moments", 1.0].trusted and by_name["dp-sgd", 1.0].trusted
     for (_, epsilon), row in by_name.items():
@@ -111,11 +105,7 @@ def test_every_method_is_scored_at_every_epsilon_and_seed(found: Comparison) -> 
         assert all(epsilon is not None and value <= epsilon for value in server), row.method
 
 
-def test_what_always_says_the_same_scores_the_share_of_the_commonest_class(found: Comparison) -> None:
-    assert found.constant is not None and 0.5 <= found.constant < 0.62
-
-
-def test_facts_tables_and_page_say_the_same(found: Comparison) -> None:
+def test_facts_tables_and_page_say_the_same(found: ComparisonRecord) -> None:
     facts = comparison_facts(found, name="Shops <&> banks")
     table = comparison_table(facts)
     assert table[0] == ("method", "ε = 1", "ε = 8", "seconds", "sent")
@@ -136,8 +126,7 @@ def test_regression_is_scored_by_its_squared_error_in_units_of_the_label() -> No
     )
     exact, central = found.rows
     assert found.metric == "mean squared error" and not found.larger_is_better
-    assert exact.mean is not None and exact.mean < 1e-12, "the label is a line"
-    assert central.mean is not None and central.mean > 1e-12
+    assert there(exact.mean) < 1e-12 < there(central.mean), "the label is a line"
     assert found.constant == pytest.approx(1 / 3, abs=0.1), "uniform on [−1, 1]"
 
 
@@ -146,19 +135,13 @@ def test_components_are_scored_by_the_variance_they_capture() -> None:
         tables(), task="pca", epsilons=(5.0,), methods=("non-private", "moments"), seeds=1, components=1
     )
     exact, noisy = found.rows
-    assert exact.mean is not None and 0.9 < exact.mean <= 1.0 + 1e-12
-    assert noisy.mean is not None and 0.0 <= noisy.mean <= 1.0 + 1e-12 and found.constant is None
+    assert 0.9 < there(exact.mean) <= 1.0 + 1e-12 and 0.0 <= there(noisy.mean) <= 1.0 + 1e-12
+    assert found.constant is None
 
 
 def test_a_method_that_fails_is_a_row_with_its_reason() -> None:
-    found = compare(
-        tables(60),
-        task="classification",
-        epsilons=(1.0, 40.0),
-        methods=("frank-wolfe",),
-        seeds=1,
-        noise_seed=1,
-    )
+    named: dict[str, Any] = {"methods": ["frank-wolfe"], "epsilons": [1.0, 40.0], "seeds": 1, "noise_seed": 1}
+    found = compare(tables(60), task="classification", **named)
     fine, failed = found.rows
     assert fine.scores and not failed.scores and "up to ε = 20" in failed.failures[0]
     assert "frank-wolfe at ε = 40: 1 of 1 gave no model" in comparison_text(comparison_facts(found, name="x"))
@@ -168,12 +151,13 @@ def test_methods_that_cannot_take_part_are_left_out_with_the_reason_or_refused_i
     field = field_of(METHODS.values(), "pca")
     assert {entry.name for entry in field.contenders} >= {"moments", "central", "non-private"}
     assert "dp-sgd" not in {name for name, _ in field.left_out} | {entry.name for entry in field.contenders}
-    with pytest.raises(InputError, match="cannot take part"):
-        field_of(METHODS.values(), "pca", named=["dp-sgd"])
-    with pytest.raises(InputError, match="Did you mean 'moments'"):
-        field_of(METHODS.values(), "pca", named=["moment"])
-    with pytest.raises(InputError, match="empty"):
-        field_of(METHODS.values(), "pca", named=[])
+    for named, said in (
+        (["dp-sgd"], "cannot take part"),
+        (["moment"], "Did you mean 'moments'"),
+        ([], "empty"),
+    ):
+        with pytest.raises(InputError, match=said):
+            field_of(METHODS.values(), "pca", named=named)
     private = field_of(METHODS.values(), "classification", public=False)
     assert not {entry.name for entry in private.contenders} & {"central", "dp-sgd", "non-private"}
     assert "declared public" in dict(private.left_out)["central"]
@@ -189,16 +173,19 @@ def test_paper_modes_join_on_request_and_say_what_they_are() -> None:
     assert not any(entry.paper for entry in on_private.contenders)
 
 
+def charged(federation: Federation, epsilons: tuple[float, ...], **more: Any) -> ComparisonRecord:
+    terms: dict[str, Any] = {"field": MOMENTS, "epsilons": epsilons, "delta": 1e-5}
+    return compare_charged(federation, task="classification", **terms, **more)
+
+
 def test_on_private_data_nothing_is_shown_that_depends_on_rows_or_on_people_of_one_party() -> None:
-    field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
     shown = []
     for more in (0, 40):
         bank, shop = tables(200)
         spent = np.arange(200.0 + more) % 10
         names = np.array([f"C{i}" for i in range(200)] + [f"S{i}" for i in range(more)])
         shop = Table.from_arrays("shop", {"spent": spent}, shop.schema, ids=names)
-        federation = Federation([bank, shop], budget=(9.0, 1e-5))
-        found = compare_charged(federation, task="classification", field=field, epsilons=(1.0,), delta=1e-5)
+        found = charged(Federation([bank, shop], budget=(9.0, 1e-5)), (1.0,))
         assert all(row.seconds is None for row in found.rows)
         shown.append(json.dumps(comparison_facts(found, name="n").to_data()))
         assert "not shown" in comparison_text(ComparisonRecord.model_validate_json(shown[-1]))
@@ -206,42 +193,27 @@ def test_on_private_data_nothing_is_shown_that_depends_on_rows_or_on_people_of_o
 
 
 def test_on_private_data_everything_is_charged_and_nothing_scored() -> None:
-    federation = Federation(tables(), budget=(2.0, 1e-5))
-    field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
-    epsilons = (0.5, 1.0)
-    sums, unknown = planned_sums(
-        federation.group, federation.tables, task="classification", field=field, epsilons=epsilons, delta=1e-5
-    )
-    found = compare_charged(federation, task="classification", field=field, epsilons=epsilons, delta=1e-5)
+    federation, epsilons = Federation(tables(), budget=(2.0, 1e-5)), (0.5, 1.0)
+    terms: dict[str, Any] = {"field": MOMENTS, "epsilons": epsilons, "delta": 1e-5}
+    sums, unknown = planned_sums(federation.group, federation.tables, task="classification", **terms)
+    found = charged(federation, epsilons)
     assert [row.scores for row in found.rows] == [[], []] and found.held_out == 0
     charges = [entry for entry in federation.ledgers["bank"].entries() if entry.kind == "charge"]
     assert len(charges) == 2
     assert unknown == () and sums["server"] == pytest.approx(1.5, rel=1e-3) and sums["party:bank"] > 1.5
-    spent = {
-        total.observer: total.epsilon
-        for total in federation.ledgers["bank"].totals()
-        if total.unit == "record"
-    }
+    totals = federation.ledgers["bank"].totals()
+    spent = {total.observer: total.epsilon for total in totals if total.unit == "record"}
     assert 1.0 < spent["server"] <= sums["server"]
 
 
 def test_a_budget_that_runs_out_stops_the_charging_and_says_so_to_whoever_may_know() -> None:
     federation = Federation(tables(), budget=(1.0, 1e-5))
-    field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
     announced: list[str] = []
-    found = compare_charged(
-        federation,
-        task="classification",
-        field=field,
-        epsilons=(0.4, 3.0),
-        delta=1e-5,
-        tell=lambda name, error: announced.append(f"{name}: {error}"),
-    )
+    found = charged(federation, (0.4, 3.0), tell=lambda name, error: announced.append(f"{name}: {error}"))
     assert not found.rows[0].failures
     (reason,) = found.rows[1].failures
-    assert "its own operator can see why" in reason and "bank" not in reason, (
-        "what a party has left is its own"
-    )
+    # What a party has left is its own.
+    assert "its own operator can see why" in reason and "bank" not in reason
     assert len(announced) == 1 and announced[0].startswith("moments at ε = 3: ") and "bank" in announced[0]
     assert sum(entry.kind == "charge" for entry in federation.ledgers["bank"].entries()) == 1
 
@@ -259,9 +231,8 @@ def test_the_constant_of_a_regression_is_the_variance() -> None:
     values = held_out.labels / 5 - 1
     found = held_out.constant_figures()
     assert found["mean squared error"] == pytest.approx(float(np.var(values)))
-    assert found["R²"] == pytest.approx(0.0) and found["RMSE"] == pytest.approx(
-        float(np.std(held_out.labels))
-    )
+    assert found["R²"] == pytest.approx(0.0)
+    assert found["RMSE"] == pytest.approx(float(np.std(held_out.labels)))
 
 
 def test_the_auc_is_that_of_scikit_learn_and_r_squared_too() -> None:
@@ -283,10 +254,8 @@ def test_the_auc_is_that_of_scikit_learn_and_r_squared_too() -> None:
 
 def test_ties_are_stated_where_splits_cannot_tell_methods_apart() -> None:
     def row(method: str, scores: list[float]) -> ComparisonRow:
-        mean = float(np.mean(scores))
-        return ComparisonRow.model_construct(
-            method=method, epsilon=1.0, scores=scores, mean=mean, paper=False
-        )
+        found: dict[str, Any] = {"scores": scores, "mean": float(np.mean(scores))}
+        return ComparisonRow.model_construct(method=method, epsilon=1.0, paper=False, **found)
 
     def ties(rows: list[ComparisonRow], seeds: int = 3) -> list[str]:
         facts: dict[str, Any] = {"epsilons": [1.0], "seeds": seeds, "larger_is_better": True, "rows": rows}

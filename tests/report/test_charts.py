@@ -65,11 +65,3 @@ def test_names_are_written_and_not_obeyed() -> None:
     drawn = svg(Chart(hostile, Axes(hostile, hostile), (Series(hostile, (1.0,), (1.0,)),), (level,)))
     assert "<script" not in drawn and "&lt;script&gt;" in drawn
     ElementTree.fromstring(drawn)
-
-
-def test_epochs_are_whole_numbers() -> None:
-    drawn = svg(
-        Chart("t", Axes("epoch", "rate", whole_x=True), (Series("a", (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)),))
-    )
-    below = re.findall(r'y="345.0" text-anchor="middle">([^<]*)<', drawn)
-    assert below == ["1", "2", "3"]

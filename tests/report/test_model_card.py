@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.data.encoder import Encoder
-from colonnade.data.kinds import DateColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, LabelBlock, RealLabel
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.errors import ModelError
@@ -44,49 +43,9 @@ def record_of(facts: dict[str, Any] | None) -> RunRecord | None:
     return None if facts is None else RunRecord.model_construct(**facts)
 
 
-# The metadata of a model card as the hub's own specification has it (hub-docs, modelcard.md), with what it requires.
-SCALARS = {"license", "license_name", "license_link", "library_name", "pipeline_tag", "base_model"}
-LISTS = {"language", "tags", "datasets", "metrics"}
-TASKS = {"tabular-classification", "tabular-regression"}
-_IDENTIFIERS = (
-    "apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bsl-1.0 bsd bsd-2-clause bsd-3-clause "
-    "bsd-3-clause-clear c-uda cc cc0-1.0 cc-by-2.0 cc-by-2.5 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0 cc-by-sa-4.0 "
-    "cc-by-nc-2.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nd-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0 cc-by-nc-sa-2.0 "
-    "cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 cdla-sharing-1.0 cdla-permissive-1.0 cdla-permissive-2.0 wtfpl ecl-2.0 epl-1.0 "
-    "epl-2.0 etalab-2.0 eupl-1.1 eupl-1.2 agpl-3.0 gfdl gpl gpl-2.0 gpl-3.0 lgpl lgpl-2.1 lgpl-3.0 isc lppl-1.3c ms-pl "
-    "mpl-2.0 odc-by odbl openrail++ osl-3.0 postgresql ofl-1.1 ncsa unlicense zlib pddl lgpl-lr unknown other"
-)
-HUB_LICENSES = frozenset(_IDENTIFIERS.split())
-
-
-def problems(found: Any) -> list[str]:
-    wrong = [f"{key} is no field" for key in found if key not in SCALARS | LISTS | {"model-index"}]
-    wrong += [f"{key} is no text" for key in SCALARS & set(found) if not isinstance(found[key], str)]
-    wrong += [
-        f"{key} is no list of texts"
-        for key in LISTS & set(found)
-        if not isinstance(found[key], list) or not all(isinstance(item, str) for item in found[key])
-    ]
-    if found.get("license") not in HUB_LICENSES:
-        wrong.append("license is not on the list")
-    if (found.get("license") == "other") != ("license_name" in found):
-        wrong.append("a name is for a license that is not on the list")
-    if "license_name" in found and not re.fullmatch(r"[a-z0-9-.]+", found["license_name"]):
-        wrong.append("license_name is no identifier")
-    for model in found.get("model-index", []):
-        if not isinstance(model.get("name"), str) or not model.get("results"):
-            wrong.append("a model of the index has a name and results")
-        for result in model.get("results", []):
-            if result.get("task", {}).get("type") not in TASKS:
-                wrong.append("a result has a task")
-            if not {"type", "name"} <= set(result.get("dataset", {})):
-                wrong.append("a data set has a type and a name")
-            for metric in result.get("metrics", [{}]):
-                if not isinstance(metric.get("type"), str) or not isinstance(
-                    metric.get("value"), int | float
-                ):
-                    wrong.append("a metric has a type and a value")
-    return wrong
+# Of the fields that the hub's own specification has (hub-docs, modelcard.md), those that are written.
+FIELDS = {"license", "license_name", "library_name", "tags", "pipeline_tag", "metrics", "model-index"}
+TASKS = {"LogisticRegression": "tabular-classification", "LinearRegression": "tabular-regression"}
 
 
 def front(card: str) -> Any:
@@ -102,15 +61,7 @@ def model(kind: str = "LogisticRegression", *, privacy: Privacy | None = None) -
         "PCA": LabelBlock(None),
     }[kind]
     bank = Encoder((NumericColumn("age", 18, 90), BinaryColumn("sex", ("F", "M"))), "linear")
-    shop = Encoder(
-        (
-            NumericColumn("spent", 0, 999, "log1p"),
-            CategoricalColumn("a | b", ("x", "y", "z")),
-            BinnedColumn("visits", (1, 5)),
-            DateColumn("opened", date(2000, 1, 1), date(2030, 1, 1)),
-        ),
-        "linear",
-    )
+    shop = Encoder((CategoricalColumn("a | b", ("x", "y", "z")), BinnedColumn("visits", (1, 5))), "linear")
     frame = InputSpec((("bank", bank), ("shop", shop)), label)
     offsets = np.zeros(frame.columns if kind == "PCA" else 1)
     shown = Privacy(GUARANTEES) if privacy is None else privacy
@@ -122,31 +73,23 @@ def model(kind: str = "LogisticRegression", *, privacy: Privacy | None = None) -
 @pytest.mark.parametrize("license", ["unknown", "cc-by-4.0", "our-own-1.0"])
 def test_hubs_accept_the_metadata(kind: str, facts: dict[str, Any] | None, license: str) -> None:
     found = front(model_card(model(kind), record=record_of(facts), license=license))
-    assert problems(found) == []
-    assert "differential-privacy" in found["tags"] and found["library_name"] == "colonnade"
-    assert found.get("pipeline_tag") == {
-        "LogisticRegression": "tabular-classification",
-        "LinearRegression": "tabular-regression",
-    }.get(kind)
-
-
-def test_the_licenses_that_are_taken_for_known_are() -> None:
-    assert LICENSES <= HUB_LICENSES
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"license": "mine"},
-        {"license": "other"},
-        {"license": "mit", "tags": "one"},
-        {"license": "mit", "privacy": "much"},
-        {"license": "mit", "model-index": [{"name": "x"}]},
-        {"license": "mit", "model-index": [{"name": "x", "results": [{"task": {"type": "t"}}]}]},
-    ],
-)
-def test_this_check_would_notice_metadata_that_hubs_refuse(broken: Any) -> None:
-    assert problems(broken) != []
+    assert set(found) <= FIELDS and found["library_name"] == "colonnade" and "tabular" in found["tags"]
+    own = (
+        {"license": "other", "license_name": "our-own-1.0"}
+        if license.startswith("our")
+        else {"license": license}
+    )
+    assert {key: found[key] for key in found if "license" in key} == own and own["license"] in LICENSES
+    assert found.get("pipeline_tag") == TASKS.get(kind)
+    if kind == "PCA" or facts is None or facts["measured"] is None:
+        assert not {"model-index", "metrics"} & set(found)
+        return
+    (result,) = found["model-index"][0]["results"]
+    assert found["model-index"][0]["name"] == "Risk" and result["task"] == {"type": TASKS[kind]}
+    # Another model's figure is not this one's.
+    name = "accuracy on the training rows"
+    assert result["metrics"] == [{"type": "accuracy", "value": 0.75, "name": name}]
+    assert found["metrics"] == ["accuracy"] and set(result["dataset"]) == {"type", "name"}
 
 
 @given(st.text(min_size=1), st.lists(st.text(), max_size=2))
@@ -165,24 +108,12 @@ def test_every_observer_is_told_about_with_what_it_rests_on() -> None:
 def test_figures_are_shown_only_where_they_were_measured_on_public_data() -> None:
     shown = model_card(model(), record=record_of(FACTS))
     assert "| accuracy on the training rows | 0.750 |" in shown
-    (result,) = front(shown)["model-index"][0]["results"]
-    assert [metric["value"] for metric in result["metrics"]] == [0.75], (
-        "another model's figure is not this one's"
-    )
-    hidden = model_card(model(), record=record_of({**FACTS, "measured": None}))
-    assert "None is shown" in hidden and not {"model-index", "metrics"} & set(front(hidden))
+    assert "None is shown" in model_card(model(), record=record_of({**FACTS, "measured": None}))
 
 
 def test_columns_are_shown_as_they_were_declared() -> None:
     card = model_card(model())
-    for line in (
-        "| age | bank | number from 18 to 90 |",
-        "| sex | bank | one of F, M |",
-        "| spent | shop | number from 0 to 999, log1p |",
-        r"| a \| b | shop | one of x, y, z |",
-        "| visits | shop | number in bins: below 1, 1 to 5, from 5 |",
-        "| opened | shop | date from 2000-01-01 to 2030-01-01 |",
-    ):
+    for line in ("| age | bank | number from 18 to 90 |", r"| a \| b | shop | one of x, y, z |"):
         assert line in card
 
 

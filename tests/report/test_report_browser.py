@@ -1,70 +1,21 @@
 """Pages in a real browser, by structure: nothing is cut, stacked or laid over something else, at any width."""
 
 import re
-from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 from browser import Browser
-from report_runs import HOSTILE, Facts, hostile_run, private_run, run_page, seeded_run
+from report_runs import HOSTILE, hostile_run, run_page, seeded_run
 from tables_people import people, release_with
-from test_report_beside import ATTACK, comparison
-from typed import there, untyped
+from test_report_verdict import ATTACK, compared, full_facts
+from typed import there
 
-from colonnade.evaluation.estimates import estimate_two_classes
 from colonnade.report.comparison import comparison_page, section_of
 from colonnade.report.describing import description_facts, description_page
-from colonnade.report.evaluation import estimate_facts
 from colonnade.report.record import ComparisonRecord
 from colonnade.report.run_folder import party_pages
 
 WIDTHS = (390, 800, 1280)
-LONG = "a-name-of-a-column-that-somebody-generated-and-nobody-ever-typed-in-full"
-
-
-@cache
-def full_facts() -> Facts:
-    """A run with everything that a page can have: a judgement, an audit, a forecast, notes."""
-    facts, _ = private_run()
-    rng = np.random.default_rng(3)
-    classes = (rng.uniform(size=400) < 0.3).astype(np.int64)
-    judgement = estimate_two_classes(
-        rng.normal(size=400) + classes, classes, names=("low", "high"), threshold=0.0, chances=True
-    )
-    finding = {
-        "about": "the server, about one record", "observer": "server", "unit": "record", "lower": 0.31,
-        "upper": 1.0, "delta": 1e-5, "proved": True, "exceeded": False, "most": 4.2, "experiments": [],
-    }  # fmt: skip
-    return {
-        **facts,
-        "time": "2026-05-06T07:08:09+00:00",
-        "measured": {"accuracy on the training rows": 0.8},
-        "evaluated": {**estimate_facts(judgement).to_data(), "guarantees": [], "run": "8c", "private": True},
-        "audit": {
-            "name": "Risk", "method": "moments", "people": "300 synthetic people", "sessions": 200,
-            "seconds": 9.0, "findings": [finding, {**finding, "observer": "party:shop"}], "notes": [],
-        },
-        "notes": [f"A note about {LONG}."],
-        "forecast": {
-            "predicted": {"bytes": 1500, "rounds": 9, "seconds": 0.5, "error": 0.2},
-            "measured": {"bytes": 1512, "rounds": 9, "seconds": 0.4, "error": 0.1},
-            "note": "Foretold before the run.",
-        },
-    }  # fmt: skip
-
-
-def compared() -> Facts:
-    facts = comparison(True)
-    guarantee = {"observer": "server", "unit": "record", "epsilon": 1.0, "delta": 1e-5}
-    guarantee |= {"assumption": "", "method": "", "sentence": ""}
-    rows = [
-        {**row, "method": method, "mean": row["mean"] - fall, "guarantees": [guarantee]}
-        for fall, method in ((0.0, "moments"), (0.004, "functional"), (0.2, "a-method-with-a-long-name"))
-        for row in untyped(facts["rows"])
-    ]
-    without = {**rows[0], "method": "non-private", "epsilon": None, "guarantees": [], "mean": 0.93}
-    return {**facts, "rows": [*rows, without]}
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +106,8 @@ def test_on_paper_evidence_opens_and_three_pages_hold_it(shown: Browser, pages: 
     for name in ("hostile", "signed"):
         shown.show(pages[name], width=800)
         assert 1 <= page_count(shown.printed()) <= 3, name
+    rules = shown.run("[...document.styleSheets[0].cssRules].map(rule => rule.cssText).join()")
+    assert f'"run {full_facts()["run"]}"' in rules and "counter(page)" in rules
     shown.show(pages["full"], width=700, dark=True, paper=True)
     assert shown.overflowing() == []
     inside = "document.querySelector('.said details p').checkVisibility()"
@@ -171,14 +124,6 @@ def page_count(pdf: bytes) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
 
-def test_every_page_of_paper_carries_the_run_and_its_number(shown: Browser, pages: dict[str, Path]) -> None:
-    shown.show(pages["hostile"], width=800)
-    rules = shown.run(
-        "[...document.styleSheets[0].cssRules].map(rule => rule.cssText).filter(text => text.includes('@page')).join()"
-    )
-    assert f'"run {hostile_run()[0]["run"]}"' in rules and "counter(page)" in rules
-
-
 def test_the_policy_forbids_whatever_is_not_the_pages_own(
     shown: Browser, pages: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -190,10 +135,8 @@ def test_the_policy_forbids_whatever_is_not_the_pages_own(
     changed = tmp_path / "changed.html"
     changed.write_text(page.replace("</main>", f"{added}</main>"), encoding="utf-8")
     shown.show(changed, width=800)
-    assert (
-        shown.run("document.title") != "run"
-        and shown.run("getComputedStyle(document.body).display") == "block"
-    )
+    assert shown.run("document.title") != "run"
+    assert shown.run("getComputedStyle(document.body).display") == "block"
     assert shown.run("getComputedStyle(document.getElementById('x')).color") != "rgb(255, 0, 0)"
     assert shown.run("document.querySelector('img').naturalWidth") == 0
     assert len(shown.logged) >= 4 and all("Content Security Policy" in line for line in shown.logged)

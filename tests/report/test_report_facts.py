@@ -1,4 +1,4 @@
-"""The same facts as data, as text and as a page, and the books behind them."""
+"""The same facts as data, as text and as a page, the books behind them, and the form that is published."""
 
 import html
 import json
@@ -6,22 +6,29 @@ import math
 import re
 from decimal import Decimal
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import BUDGET, HOSTILE, hostile_run, private_run, run_page, run_text, seeded_run
+from pydantic import ValidationError
+from report_runs import BUDGET, HOSTILE, Facts, hostile_run, private_run, run_page, run_text, seeded_run
 from typed import there
 
-from colonnade.federation.files import plain
+import colonnade.report.record
+from colonnade.federation.files import plain, sealed_text
 from colonnade.federation.train import model_facts
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.uncertainty import Watch
+from colonnade.planning.cost import Cost
+from colonnade.planning.forecast import Expected, Forecast
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts
-from colonnade.report.plain import left_text, size_text, table_lines
+from colonnade.report.plain import left_text, section_lines, size_text
 from colonnade.report.record import LearntRecord, LedgerRecord, RunRecord
-from colonnade.report.text import budget_lines
+from colonnade.report.run_folder import forecast_facts
+from colonnade.report.text import budget_lines, forecast_section
 
 
 class Tags(HTMLParser):
@@ -120,30 +127,19 @@ def test_traffic_adds_up() -> None:
     assert f"{size_text(outcome.bytes_sent)} in {outcome.rounds} rounds" in run_text(facts, verbose=True)
 
 
-def test_coefficients_are_shown_by_feature_the_largest_first() -> None:
+def test_the_largest_coefficients_are_shown_by_feature_and_owner() -> None:
     facts, _ = private_run()
     (chart,) = charts(LearntRecord.model_validate(facts["learnt"]))
-    assert chart["name"] == "high"
-    assert {bar["name"] for bar in chart["bars"]} == {"age:sin", "age:cos", "spent:sin", "spent:cos"}
+    owners = {bar["name"]: bar["owner"] for bar in chart["bars"]}
+    assert owners == {"age:sin": "bank", "age:cos": "bank", "spent:sin": "shop", "spent:cos": "shop"}
     sizes = [abs(bar["value"]) for bar in chart["bars"]]
     assert sizes == sorted(sizes, reverse=True) and abs(chart["bars"][0]["share"]) == pytest.approx(50)
-    assert {bar["owner"] for bar in chart["bars"] if bar["name"].startswith("age")} == {"bank"}
     page = Tags(run_page(facts)).text
-    assert all(bar["name"] in page for bar in chart["bars"])
-
-
-def test_many_coefficients_are_cut_to_the_largest() -> None:
-    count = 3 * SHOWN_COEFFICIENTS
-    learnt = {
-        "features": [f"f{i}" for i in range(count)],
-        "owners": ["bank"] * count,
-        "rows": ["yes"],
-        "coefficients": [[float(i) for i in range(count)]],
-    }
-    (chart,) = charts(LearntRecord.model_validate(learnt))
-    assert [bar["name"] for bar in chart["bars"]] == [
-        f"f{i}" for i in range(count - 1, count - 1 - SHOWN_COEFFICIENTS, -1)
-    ]
+    assert chart["name"] == "high" and all(name in page for name in owners)
+    many = range(3 * SHOWN_COEFFICIENTS)
+    named: Facts = {"features": [f"f{i}" for i in many], "owners": ["bank"] * len(many), "rows": ["yes"]}
+    (cut,) = charts(LearntRecord.model_validate({**named, "coefficients": [[float(i) for i in many]]}))
+    assert [bar["value"] for bar in cut["bars"]] == list(many)[: -SHOWN_COEFFICIENTS - 1 : -1]
 
 
 @given(st.floats(min_value=1e-12, max_value=1e6))
@@ -153,12 +149,14 @@ def test_what_is_left_is_printed_rounded_down(left: float) -> None:
     assert printed >= Decimal(left) * Decimal("0.9")
 
 
+TOTAL = {
+    "dataset": "d", "unit": "record", "observer": "server", "epsilon": 1.0001, "delta": 1e-5,
+    "budget": 4.0, "left": 2.9999, "entries": 1, "private": True,
+}  # fmt: skip
+
+
 def test_spent_rounds_up_and_left_rounds_down_in_the_table() -> None:
-    total = {
-        "dataset": "d", "unit": "record", "observer": "server", "epsilon": 1.0001, "delta": 1e-5,
-        "budget": 4.0, "left": 2.9999, "entries": 1, "private": True,
-    }  # fmt: skip
-    named, _, line = budget_lines([LedgerRecord.model_validate({"party": "bank", "totals": [total]})])
+    named, _, line = budget_lines([LedgerRecord.model_validate({"party": "bank", "totals": [TOTAL]})])
     assert named == "  Data set: d"
     assert re.split("  +", line.strip()) == [
         "bank", "the server", "one person's record, there or blank (record)", "1.01 of 4", "2.99", "1e-05"
@@ -166,20 +164,12 @@ def test_spent_rounds_up_and_left_rounds_down_in_the_table() -> None:
 
 
 def test_an_epsilon_that_nothing_bounds_is_infinity_for_people_and_null_for_programs() -> None:
-    total = {
-        "dataset": "d", "unit": "record", "observer": "server", "epsilon": math.inf, "delta": 1e-5,
-        "budget": 4.0, "left": 0.0, "entries": 1, "private": True,
-    }  # fmt: skip
+    total = {**TOTAL, "epsilon": math.inf, "left": 0.0}
     assert "∞ of 4" in budget_lines([LedgerRecord.model_validate({"party": "bank", "totals": [total]})])[2]
     assert plain(total)["epsilon"] is None
     facts, _ = private_run()
     ledger = {**facts["ledgers"]["bank"], "totals": [total]}
     assert "∞" in run_page({**facts, "ledgers": {"bank": ledger}})
-
-
-def test_columns_of_a_table_line_up() -> None:
-    lines = table_lines([("a", "b", "c"), ("long", "", "x")])
-    assert lines == ["  a     b  c", "  long     x"]
 
 
 def test_an_estimate_that_was_skipped_is_a_note_and_everything_else_is_there() -> None:
@@ -194,3 +184,58 @@ def test_an_estimate_that_was_skipped_is_a_note_and_everything_else_is_there() -
     assert facts["learnt"]["by_column"] and facts["guarantees"] == whole["guarantees"]
     assert "was not estimated: it was interrupted" in flat(run_text(facts))
     assert "was not estimated: it was interrupted" in Tags(run_page(facts)).text
+
+
+MADE = Forecast(
+    Cost(
+        {("bank", "shop", "columns"): 51_500.0, ("bank", "shop", "blinded"): 32_000.0},
+        {("shop", "columns"): 14.0, ("shop", "blinded"): 1.0},
+        seconds=0.25,
+    ),
+    True,
+    None,
+    "products",
+    Expected((0.209, 0.219, 0.229), 300),
+)
+
+
+def test_plan_and_outcome_stand_in_text_and_page_as_far_as_they_can_be_compared() -> None:
+    facts, federation = private_run()
+    run, measured = federation.runs[-1], {"accuracy on the training rows": 0.83}
+    sides = forecast_facts(MADE, run, seconds=0.31, measured=measured).to_data()
+    facts = facts | {"forecast": sides}
+    used = facts["traffic"]
+    assert (sides["measured"]["bytes"], sides["measured"]["rounds"]) == (used["bytes"], used["rounds"])
+    assert (sides["predicted"]["bytes"], sides["predicted"]["rounds"]) == (51_500, 14)
+    assert used["bytes"] < run.outcome.bytes_sent, "finding the common people is on neither side"
+    lines = "\n".join(section_lines(forecast_section(RunRecord.model_validate(facts)), None))
+    for piece in ("51.5 kB", "14", "0.25 s", "0.31 s"):
+        assert piece in lines and piece in run_page(facts), piece
+    assert lines in run_text(facts, verbose=True)
+    assert sides["predicted"]["error"] == 0.219
+    for announced in (lines, run_page(facts)):
+        assert "0.219" not in announced and "0.170" not in announced
+
+
+SCHEMA = Path(colonnade.report.record.__file__).with_name("facts.schema.json")
+
+
+def test_the_schema_that_is_published_is_that_of_the_record() -> None:
+    published = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    assert published == draft | RunRecord.model_json_schema()
+    assert {"run", "guarantees", "learnt", "ledgers"} <= set(published["required"])
+
+
+@pytest.mark.parametrize("make", [private_run, seeded_run])
+def test_facts_are_a_record_and_nothing_else(make: Any) -> None:
+    facts = json.loads(sealed_text(make()[0]))
+    assert RunRecord.model_validate(facts, strict=True).to_data() == facts
+
+
+@pytest.mark.parametrize("key", ["run", "guarantees", "ledgers", "learnt"])
+def test_facts_without_what_every_run_has_are_no_record(key: str) -> None:
+    facts = plain(private_run()[0])
+    for wrong in ({name: value for name, value in facts.items() if name != key}, {**facts, key: 3}):
+        with pytest.raises(ValidationError):
+            RunRecord.model_validate(wrong)

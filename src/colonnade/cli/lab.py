@@ -57,11 +57,12 @@ def attack(
     """
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
-    from colonnade.lab.campaign import Campaign, attack_facts
+    from colonnade.lab.campaign import Campaign
     from colonnade.lab.people import check_public, public_tables
     from colonnade.methods.encrypted.plan import EncryptedOptions
     from colonnade.protocols.plans import TrainingSpec, default_delta
     from colonnade.report.lab import attack_text, draw_attacks
+    from colonnade.report.record import AttackRecord
 
     check_least("--people", people, 2)
     check_least("--batch", batch, 1)
@@ -100,8 +101,12 @@ def attack(
             alignment="equal",
         )
         findings = list(Campaign(tables, request, min(people, rows), advance).findings())
-        record = attack_facts(
-            findings, name=agreed.name, people=rows, epsilon=request.epsilon, delta=request.delta or 0.0
+        record = AttackRecord(
+            name=agreed.name,
+            people=rows,
+            epsilon=request.epsilon,
+            delta=request.delta or 0.0,
+            findings=findings,
         )
         with uninterrupted():
             (folder.draft / "facts.json").write_text(json_text(record.to_data()), encoding="utf-8")
@@ -304,7 +309,7 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
 def _audited(wanted: AuditTarget, name: str, runs: int | None, draws: int, people: str) -> AuditRecord:
     from colonnade.lab.experiments import audit as carry_out
     from colonnade.lab.targets import target_of
-    from colonnade.report.record import AuditRecord, FindingRecord
+    from colonnade.report.record import AuditRecord
 
     began = time.monotonic()
     target = target_of(wanted)
@@ -321,6 +326,6 @@ def _audited(wanted: AuditTarget, name: str, runs: int | None, draws: int, peopl
         seconds=time.monotonic() - began,
         confidence=0.95,
         notes=list(target.notes),
-        findings=[FindingRecord.model_validate(each.to_data()) for each in findings],
-        defect=any(each.exceeded and each.claim.proved for each in findings),
+        findings=list(findings),
+        defect=any(each.exceeded and each.proved for each in findings),
     )

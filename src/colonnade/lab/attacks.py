@@ -1,25 +1,8 @@
 """Attacks from the literature on what an owner sees of encrypted gradients, and how well each did.
 
-All but averaging are of "Is Vertical Logistic Regression Privacy-Preserving?". An owner that follows the protocol has
-its diary, its own columns and the public plan. Each batch gives it one equation for each of its own columns: Σ f·x over
-the batch, with one unknown coefficient f a record. With at least as many columns as records the coefficients follow
-(theorem 3.1); with fewer, they follow up to what its columns cannot tell apart.
-
-Labels: while scores are small, the sign of a coefficient is the opposite of the label (criterion 4.2, theorems 4.1,
-4.6, 4.10, E.3 and F.2). Nothing depends on how many parties there are or how the other columns are split.
-
-Columns: another owner's only column follows from its scores (theorem 3.5; remark 4.9 for the owner without the label).
-Of several, any rotation gives the same scores (theorem 3.6); what they do show is every inner product of two records.
-The other owner's weights move by −(η/s)Σ f·x with coefficients f that the attacker knows, so its score of record i,
-between two looks at it, moves by −(η/s)Σ f_j⟨x_i, x_j⟩: linear in the inner products.
-
-Averaging: a sign of f under normal noise is read right with probability Φ(|f|/σ), after k looks Φ(|f|√k/σ). A bound on
-how far weights drift says nothing about this; a bound on ε over the whole schedule does, because σ then grows with the
-number of looks.
-
-Questions (section 5.2): a receiver multiplies each encrypted number by features it invents, shifts every product into
-a field of its own, and has the owner of the key read all of them out. Here the invented features are the records
-themselves: field j holds the number of record j, which is as narrow as a field can be.
+All but averaging are of "Is Vertical Logistic Regression Privacy-Preserving?"; docs/attacks.md says what each needs and
+why it works. An owner that follows the protocol has its diary, its own columns and the public plan. Each batch gives it
+one equation for each of its own columns: Σ f·x over the batch, with one unknown coefficient f a record.
 """
 
 from __future__ import annotations
@@ -37,6 +20,7 @@ from colonnade.crypto.paillier_vectors import Fields, packed
 from colonnade.methods.encrypted.plan import EncryptedPlan, coefficients
 from colonnade.methods.encrypted.protocol import OwnerTranscript
 from colonnade.privacy.paper import PaperFigure, label_attack_steps, label_attack_steps_minimax
+from colonnade.report.record import SuccessRecord
 
 CONFIDENCE = 0.95
 
@@ -48,10 +32,6 @@ class Success:
     hits: float
     trials: int
     chance: float
-
-    def __post_init__(self) -> None:
-        if self.trials < 1 or not 0 <= self.hits <= self.trials:
-            raise ValueError(f"{self.hits} hits among {self.trials} trials are no share")
 
     @property
     def rate(self) -> float:
@@ -66,16 +46,11 @@ class Success:
         high = float(beta.ppf(1 - tail, hits + 1, misses)) if misses > 0 else 1.0
         return low, high
 
-    def to_data(self) -> dict[str, object]:
+    @property
+    def record(self) -> SuccessRecord:
         low, high = self.interval
-        return {
-            "rate": self.rate,
-            "low": low,
-            "high": high,
-            "chance": self.chance,
-            "hits": self.hits,
-            "trials": self.trials,
-        }
+        found = {"rate": self.rate, "low": low, "high": high, **vars(self)}
+        return SuccessRecord.model_validate(found)
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -152,15 +127,6 @@ class OwnerView:
     def determined(self) -> float:
         return float(np.mean([look.determined for look in self.looks]))
 
-    @property
-    def epochs(self) -> int:
-        return self.plan.schedule.epochs
-
-    @property
-    def scale(self) -> float:
-        """What a coefficient in the diary is in multiples of the gradient's: 4 with the Taylor approximation."""
-        return 4.0 if self.plan.splits else 1.0
-
 
 # Coefficients smaller than this part of the largest are taken for 0, of which the sign says nothing.
 _NOTHING = 1e-6
@@ -184,7 +150,7 @@ def recover_labels(view: OwnerView, labels: Array, *, largest_score: float = 0.0
 
     `safe_steps` is T_ε, the number of steps for which the criterion cannot fail if no score is larger at the start.
     """
-    by_epoch = np.zeros((view.epochs, view.plan.rows))
+    by_epoch = np.zeros((view.plan.schedule.epochs, view.plan.rows))
     for look in view.looks:
         largest = float(np.max(np.abs(look.coefficients), initial=0.0))
         said = np.abs(look.coefficients) > _NOTHING * largest
@@ -265,13 +231,15 @@ class ForeignScores:
 
 def foreign_scores(view: OwnerView, labels: Array) -> tuple[ForeignScores, ...]:
     """For an attacker who has the labels, its own or recovered."""
+    # A coefficient in the diary is this many times the gradient's, with the Taylor approximation.
+    scale = 4.0 if view.plan.splits else 1.0
     scores = []
     for look, observed in zip(view.looks, view.diary.scores, strict=True):
         if observed.size:
             scores.append(ForeignScores(look.rows, observed, look.coefficients))
         else:
             others = look.coefficients - look.own_scores + 2.0 * labels[look.rows]
-            scores.append(ForeignScores(look.rows, others, look.coefficients / view.scale))
+            scores.append(ForeignScores(look.rows, others, look.coefficients / scale))
     return tuple(scores)
 
 
@@ -373,7 +341,6 @@ def average_signs(messages: Sequence[Array], labels: Array, *, sigma: float) -> 
 
 
 def predicted_success(size: float, sigma: float, looks: int) -> float:
-    """Φ(|f|√k/σ)."""
     return float(norm.cdf(size * np.sqrt(looks) / sigma))
 
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,8 @@ def encrypted_experiments(
     what = "the others' noisy scores of the record, solved for from the sums that it decrypted"
     experiments = []
     for claim in claims:
-        owner = next(name for name in plan.group.owners if PartyView(name).name == claim.observer)
+        if (owner := claim.owner(plan.group)) is None:
+            raise ValueError(f"{claim.observer} sees nothing of encrypted gradients")
         # The observer's own part of the canary differs from the rest, so that it can tell their scores apart.
         record = mixed(low, high, [owner])
         worlds = [together([first, rest]) for first in (record, high)]
@@ -87,23 +89,10 @@ def _scores_statistic(plan: EncryptedPlan, owner: str) -> Statistic:
 
 
 def margin_experiments(plan: MarginPlan, request: TrainingSpec, rest: People) -> list[Experiment]:
-    """The server and readers with a record there or left out, every party with two values of the others' part."""
     what = "how much likelier moments and gradients are with "
-    public = [
-        AuditClaim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
-    ]
-    worlds = [rest, together([rest, corner(plan.schemas, 1.0)])]
-    statistic = _margin_statistic(plan, *worlds)
-    experiments = [harness.two_worlds(public, worlds, statistic, request, f"{what}the record than without")]
-    for stated in plan.guarantees:
-        if isinstance(stated.observer, PartyView):
-            worlds = harness.among(
-                rest, harness.two_parts(plan.schemas, harness.others_of(plan.group, stated.observer.party))
-            )
-            statistic = _margin_statistic(plan, *worlds)
-            part = f"{what}one of two values of the others' part"
-            experiments.append(harness.two_worlds([AuditClaim.of(stated)], worlds, statistic, request, part))
-    return experiments
+    statistic = partial(_margin_statistic, plan)
+    ways = f"{what}the record than without", f"{what}one of two values of the others' part"
+    return harness.by_observer(plan, request, rest, statistic, *ways)
 
 
 def _margin_statistic(plan: MarginPlan, first: People, second: People) -> Statistic:
@@ -139,16 +128,25 @@ def likelihood(
 
 def joint_rows(plan: MarginPlan, people: People) -> tuple[Array, Array]:
     """Everybody's part of these people's rows, up to how they are rounded, and for every head their labels as ±1."""
+    label = _labels(people, plan.label_holder)
+    classes = np.array([1]) if plan.heads == 1 else np.arange(plan.heads)
+    return _with_constant(plan, people), np.where(label[:, None] == classes, 1.0, -1.0)
+
+
+def _with_constant(plan: MarginPlan | GradientPlan, people: People) -> Array:
     parts = []
     for owner in plan.group.owners:
         parts.append(plan.encoders[owner].encode(people[owner]) * (plan.gamma / plan.attributes**0.5))
         if owner == plan.label_holder:
             parts.append(np.full((people[owner].rows, 1), float(plan.constant)))
-    label = people[plan.label_holder].label
+    return np.concatenate(parts, axis=1)
+
+
+def _labels(people: People, owner: str) -> Array:
+    label = people[owner].label
     if label is None:
         raise ValueError("people without labels cannot be audited")
-    classes = np.array([1]) if plan.heads == 1 else np.arange(plan.heads)
-    return np.concatenate(parts, axis=1), np.where(label[:, None] == classes, 1.0, -1.0)
+    return label
 
 
 def expected_gradient(plan: MarginPlan, rows: Array, signs: Array, weights: Array) -> Array:
@@ -198,16 +196,11 @@ def message_experiments(
     what = "the likelihood ratio of every message, the senders' weights followed on either data set"
     experiments = []
     for claim in claims:
-        sees = [owner for owner in plan.group.owners if PartyView(owner).name == claim.observer]
-        changed = [
-            owner
-            for owner in plan.group.owners
-            if (owner not in sees if sees else claim.unit == f"own-part:{owner}")
-        ]
+        seer, owners = claim.owner(plan.group), plan.group.owners
+        changed = [name for name in owners if (name != seer if seer else claim.unit == f"own-part:{name}")]
         worlds = [together([record, rest]) for record in harness.two_parts(plan.schemas, changed)]
-        experiments.append(
-            harness.two_worlds([claim], worlds, _ratio(plan, changed, worlds, sees), request, what)
-        )
+        statistic = _ratio(plan, changed, worlds, seer)
+        experiments.append(harness.two_worlds([claim], worlds, statistic, request, what))
     return experiments
 
 
@@ -235,23 +228,16 @@ def canary_message_experiments(
     return [harness.many_records(seen, records, plan.rows, statistic, request, what, independent=False)]
 
 
-def _labels(people: People, active: str) -> Array:
-    label = people[active].label
-    if label is None:
-        raise ValueError("the active party has no label")
-    return label
-
-
 def _ratio(
-    plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], sees: Sequence[str]
+    plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], seer: str | None
 ) -> Statistic:
     def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         ratio = 0.0
         for owner in changed:
-            if owner == plan.active or plan.active in sees or not sees:
+            if owner == plan.active or seer in (None, plan.active):
                 sent = messages_of(plan, session, owner)
                 first, second = (
-                    expected_messages(plan, session, owner, people, sees=sees) for people in worlds
+                    expected_messages(plan, session, owner, people, seer=seer) for people in worlds
                 )
                 variance = plan.sigma(owner) ** 2
                 ratio += sum(
@@ -272,11 +258,11 @@ def messages_of(plan: IntermediatePlan, session: AuditSession, owner: str) -> li
 
 
 def expected_messages(
-    plan: IntermediatePlan, session: AuditSession, owner: str, people: People, *, sees: Sequence[str] = ()
+    plan: IntermediatePlan, session: AuditSession, owner: str, people: People, *, seer: str | None = None
 ) -> list[Array]:
     """What an owner would have sent, noise aside, on these rows after everything else that was sent.
 
-    `sees` is whose eyes it is followed with, nobody's for all together. Of scores that a passive party neither sent nor
+    `seer` is whose eyes it is followed with, None for all together. Of scores that a passive party neither sent nor
     received it knows what these people would have made them, noise aside.
     """
     features, targets = _in_order(plan, owner, people)
@@ -285,7 +271,7 @@ def expected_messages(
     if owner == plan.active:
         received = {
             passive: messages_of(plan, session, passive)
-            if not sees or passive in sees
+            if seer in (None, passive)
             else expected_messages(plan, session, passive, people)
             for passive in plan.passive
         }
@@ -323,44 +309,24 @@ def _in_order(plan: IntermediatePlan, owner: str, people: People) -> tuple[Array
 
 
 def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People) -> list[Experiment]:
-    """The server and readers with a record there or left out, every party with two values of the others' part.
+    """Where the record is left out steps are shorter by one person's share, so that only the record is missing."""
 
-    Where the record is left out steps are shorter by one person's share, so that only the record itself is missing.
-    """
+    def statistic(first: People, second: People) -> Statistic:
+        return _weights_statistic(plan, gradient_of(plan, second) - gradient_of(plan, first))
+
     what = "how far the weights of every step moved along "
-    record = corner(plan.schemas, 1.0)
-    public = [
-        AuditClaim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
-    ]
-    statistic = _weights_statistic(plan, gradient_of(plan, record))
-    worlds = [rest, together([rest, record])]
-    whole = harness.two_worlds(public, worlds, statistic, request, f"{what}the record's own gradient")
+    ways = f"{what}the record's own gradient", f"{what}the change of the record's gradient"
+    public, *parties = harness.by_observer(plan, request, rest, statistic, *ways)
     options, shorter = options_of(request, SlrOptions), request
     if options.optimiser != "adam":  # which takes no notice of the size of gradients
         shorter = request.with_options(learning_rate=options.learning_rate * ((plan.rows - 1) / plan.rows))
-    experiments = [replace(whole, request=lambda bits: request if bits[0] else shorter)]
-    for stated in plan.guarantees:
-        if isinstance(stated.observer, PartyView):
-            records = harness.two_parts(plan.schemas, harness.others_of(plan.group, stated.observer.party))
-            first, second = (gradient_of(plan, each) for each in records)
-            statistic = _weights_statistic(plan, second - first)
-            change, worlds = f"{what}the change of the record's gradient", harness.among(rest, records)
-            experiments.append(
-                harness.two_worlds([AuditClaim.of(stated)], worlds, statistic, request, change)
-            )
-    return experiments
+    return [replace(public, request=lambda bits: request if bits[0] else shorter), *parties]
 
 
 def gradient_of(plan: GradientPlan, people: People) -> Array:
-    """One record's gradient where all weights are zero: x̃(2γ² − 4γỹ), up to a factor."""
-    parts = []
-    for owner in plan.group.owners:
-        parts.append(plan.encoders[owner].encode(people[owner])[0] * (plan.gamma / plan.attributes**0.5))
-        if owner == plan.label_holder:
-            parts.append(np.array([float(plan.constant)]))
-    label = people[plan.label_holder].label
-    sign = 1.0 if label is None or label[0] == 0 else -1.0
-    return np.concatenate(parts) * sign
+    """These people's gradient where all weights are zero: Σ x̃(2γ² − 4γỹ), up to a factor."""
+    signs = np.where(_labels(people, plan.label_holder) == 0, 1.0, -1.0)
+    return np.asarray(_with_constant(plan, people).T @ signs)
 
 
 def _weights_statistic(plan: GradientPlan, way: Array) -> Statistic:

@@ -25,7 +25,7 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import arranged, noise_by_class
 from colonnade.methods.moments.protocol import noise_part as matrix_noise
 from colonnade.methods.one_shot.protocol import NoisyColumnsPlan
-from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.observers import PartyView, Server
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness, SeededRandomness
 from colonnade.runtime.party import Party
@@ -42,64 +42,46 @@ def opened_experiments(
 ) -> list[Experiment]:
     """Server and readers with one record and with several, then every party; `rest` are people everybody knows."""
     base = corner(plan.schemas, 0.0) if rest is None else rest
-    claims = {stated.observer.name: AuditClaim.of(stated) for stated in plan.guarantees}
-    public = (claims[Server().name], claims[Reader().name])
+
+    def statistic(first: People, second: People) -> Statistic:
+        return _opened_statistic(plan, first, [row_of(plan, second) - row_of(plan, first)])
+
+    public, *parties = harness.by_observer(
+        plan,
+        request,
+        base,
+        statistic,
+        "what was opened, along the record's own products",
+        "what was opened less its own noise, along the change of the others' part",
+    )
     draws = SeededRandomness("canaries of an audit")
     canaries = [anybody(plan.schemas, draws) for _ in range(CANARIES)]
-    experiments = [
-        _sum_experiment(plan, request, public, base, [corner(plan.schemas, 1.0)]),
-        _sum_experiment(plan, request, public, base, canaries),
-    ]
-    for owner in plan.group.owners:
-        worlds = harness.among(base, harness.two_parts(plan.schemas, harness.others_of(plan.group, owner)))
-        what = "what was opened less its own noise, along the change of the others' part"
-        statistic = _replaced_statistic(plan, owner, *worlds)
-        experiments.append(
-            harness.two_worlds([claims[PartyView(owner).name]], worlds, statistic, request, what)
-        )
-    return experiments
-
-
-def _sum_experiment(
-    plan: OpenedPlan,
-    request: TrainingSpec,
-    claims: tuple[AuditClaim, ...],
-    base: People,
-    canaries: list[People],
-) -> Experiment:
-    rows = [row_of(plan, canary) for canary in canaries]
-    ways = [direction(plan, row) for row in rows]
-    known = row_of(plan, base)
-    single = len(canaries) == 1
 
     def people(bits: Bits) -> People:
         return together([base, *(canary for canary, coin in zip(canaries, bits, strict=True) if coin)])
 
-    def statistic(session: AuditSession, claim: AuditClaim) -> Array:
-        # A reader sees what is published, which any owner also has.
-        member = plan.group.server if claim.observer == Server().name else plan.group.owners[0]
-        opened = opened_vector(plan, session.result(member)) - known
-        return np.array([likelihood_along(plan, opened, *each) for each in zip(rows, ways, strict=True)])
-
-    return Experiment(
-        "neighbours" if single else "canaries",
-        claims,
-        len(canaries),
-        people,
-        statistic,
-        lambda _bits: request,
-        f"what was opened, along {'the' if single else 'each'} record's own products",
+    several = replace(
+        public,
+        kind="canaries",
+        canaries=CANARIES,
+        people=people,
+        statistic=_opened_statistic(plan, base, [row_of(plan, canary) for canary in canaries]),
+        what="what was opened, along each record's own products",
     )
+    return [public, several, *parties]
 
 
-def _replaced_statistic(plan: OpenedPlan, owner: str, first: People, second: People) -> Statistic:
-    before, after = row_of(plan, first), row_of(plan, second)
-    way = direction(plan, after - before)
+def _opened_statistic(plan: OpenedPlan, known: People, changes: list[Array]) -> Statistic:
+    before, ways = row_of(plan, known), [direction(plan, change) for change in changes]
 
-    def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
-        own = noise_of(session.alone(owner), session.plan)
-        opened = opened_vector(plan, session.result(owner)) - own - before
-        return np.array([likelihood_along(plan, opened, after - before, way)])
+    def statistic(session: AuditSession, claim: AuditClaim) -> Array:
+        owner = claim.owner(plan.group)
+        # A reader sees what is published, which any owner also has.
+        member = plan.group.server if claim.observer == Server().name else owner or plan.group.owners[0]
+        opened = opened_vector(plan, session.result(member)) - before
+        if owner is not None:
+            opened = opened - noise_of(session.alone(owner), session.plan)
+        return np.array([likelihood_along(plan, opened, *each) for each in zip(changes, ways, strict=True)])
 
     return statistic
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import IdealDescent, OwnerState, OwnerTranscript, Question
 from colonnade.protocols.plans import TrainingSpec, options_of
 from colonnade.randomness import SystemRandomness, public_permutation
-from colonnade.report.record import AttackRecord, Attempt, SuccessRecord
+from colonnade.report.record import Attempt
 from colonnade.runtime.party import Group, Party, silent
 
 Array = NDArray[np.float64]
@@ -44,11 +44,8 @@ class Transcript:
     @property
     def largest_starting_score(self) -> float:
         """ε of corollary 4.5: the largest |θ₀ᵀx|, which the attacker knows from how weights are initialised."""
-        scores = sum(
-            (self.holdings[owner].features @ diary.weights[0] for owner, diary in self.diaries.items()),
-            np.zeros(self.plan.rows),
-        )
-        return float(np.max(np.abs(scores)))
+        scores = [self.holdings[owner].features @ diary.weights[0] for owner, diary in self.diaries.items()]
+        return float(np.max(np.abs(np.sum(scores, axis=0))))
 
     def view(self, owner: str) -> attacks.OwnerView:
         holding = self.holdings[owner]
@@ -231,7 +228,6 @@ class Campaign:
             yield self._attempt(attack, plan, run="our protocol", note=note)
 
     def _columns(self, request: TrainingSpec) -> Iterator[Attempt]:
-        """The other party's features, where two parties are alone."""
         plan = planned(self.tables, request)
         if len(self.tables) != 2:
             reason = "not run: with more than two parties a sum does not say whose columns it is of"
@@ -294,10 +290,9 @@ class Campaign:
         note = f"{found.determined:.0%} of the batches determine every coefficient"
         if found.safe_steps is not None and transcript.plan.options.defence == "none":
             note += f"; cannot fail in the first {found.safe_steps.value:.0f} steps"
-        success, epochs = found.by_epoch[0], found.by_epoch
-        plan = transcript.plan
+        epochs, plan = found.by_epoch, transcript.plan
         return self._attempt(
-            "labels from gradients", plan, run=run, success=success, by_epoch=epochs, note=note
+            "labels from gradients", plan, run=run, success=epochs[0], by_epoch=epochs, note=note
         )
 
     def _attempt(
@@ -310,27 +305,15 @@ class Campaign:
         **found: Any,
     ) -> Attempt:
         """Unless something else is said, the party without the label attacks its holder in our protocol."""
-        usual = {
-            "attacker": self._attacker,
-            "target": plan.active,
-            "run": _RECORDED,
-            "refused": None,
-            "note": "",
-        }
+        usual = {"attacker": self._attacker, "target": plan.active, "run": _RECORDED}
         return Attempt(
             attack=attack,
-            **usual | found,
+            **{"refused": None, "note": "", **usual, **found},
             defence=plan.options.defence,
-            success=None if success is None else SuccessRecord.model_validate(success.to_data()),
-            by_epoch=[SuccessRecord.model_validate(each.to_data()) for each in by_epoch],
+            success=None if success is None else success.record,
+            by_epoch=[each.record for each in by_epoch],
         )
 
 
 def _rows(tables: Mapping[str, Table]) -> int:
     return min(table.rows for table in tables.values())
-
-
-def attack_facts(
-    findings: Iterable[Attempt], *, name: str, people: int, epsilon: float, delta: float
-) -> AttackRecord:
-    return AttackRecord(name=name, people=people, epsilon=epsilon, delta=delta, findings=list(findings))

@@ -24,7 +24,6 @@ from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.evaluation.open_rows import METRICS, HeldOut, split
 from colonnade.federation.federation import Federation, check_plan
-from colonnade.markup import html_table
 from colonnade.methods.baselines.gathering import TRUST
 from colonnade.methods.method import AnyMethod, Method, TrainedModel
 from colonnade.methods.table import METHODS
@@ -58,17 +57,21 @@ class Contender:
     def title(self) -> str:
         return f"{self.method.title} ({LABEL})" if self.paper else self.method.title
 
-    def at(self, epsilons: Sequence[float]) -> tuple[float | None, ...]:
-        return tuple(epsilons) if self.method.has_epsilon else (None,)
-
-    def spec(self, task: Task, epsilon: float, **terms: Any) -> TrainingSpec:
-        return TrainingSpec(task, epsilon, options=self.options, **terms)
-
 
 @dataclass(frozen=True)
 class ComparisonEntries:
     contenders: tuple[Contender, ...]
     left_out: tuple[tuple[str, str], ...]
+
+    def runs(
+        self, task: Task, epsilons: Sequence[float], **terms: Any
+    ) -> list[tuple[Contender, float | None, TrainingSpec]]:
+        """Every contender at every ε, or once where it has none; `terms` are what specs have in common."""
+        return [
+            (entry, epsilon, TrainingSpec(task, epsilon or epsilons[-1], options=entry.options, **terms))
+            for entry in self.contenders
+            for epsilon in (epsilons if entry.method.has_epsilon else (None,))
+        ]
 
 
 def field_of(
@@ -154,44 +157,6 @@ Keep = Callable[[str, TrainedModel | MomentRelease], None]
 Tell = Callable[[str, ColonnadeError], None]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    task: Task
-    public: bool
-    epsilons: tuple[float, ...]
-    delta: float | None
-    seeds: int
-    trained_on: int
-    held_out: int
-    constants: Mapping[str, float]
-    rows: tuple[ComparisonRow, ...]
-    left_out: tuple[tuple[str, str], ...]
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (
-                row.method,
-                "-" if row.epsilon is None else f"{row.epsilon:g}",
-                "not shown" if row.mean is None else f"{row.mean:.4f}",
-                "" if row.spread is None else f"± {row.spread:.4f}",
-            )
-            for row in self.rows
-        ]
-        return html_table(f"{self.metric} by method", ("method", "ε", self.metric, "over splits"), rows)
-
-    @property
-    def metric(self) -> str:
-        return METRICS[self.task]
-
-    @property
-    def constant(self) -> float | None:
-        return self.constants.get(self.metric)
-
-    @property
-    def larger_is_better(self) -> bool:
-        return self.task != "regression"
-
-
 def compare(
     tables: Iterable[Table],
     *,
@@ -213,7 +178,7 @@ def compare(
     timeout: float = 600.0,
     noise_seed: int | None = None,
     progress: Advance = silent,
-) -> Comparison:
+) -> ComparisonRecord:
     """Compare methods on tables that are public: calling this declares them so, and nothing is charged.
 
     Every method that can do the task takes part, or those named in `methods`; `options` are by method, and `paper`
@@ -223,55 +188,46 @@ def compare(
     """
     given = list(tables)
     chosen = field or field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
-    terms = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
     requested_epsilons = checked_epsilons(epsilons)
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")
     holders = [table.party for table in given if table.schema.label is not None]
-    group = Group.of(
-        tuple(table.party for table in given),
-        active=holders[0] if holders else None,
-        server=server,
-        threshold=threshold,
-        computing_parties=computing_parties,
-    )
+    seats: dict[str, Any] = {"server": server, "threshold": threshold, "computing_parties": computing_parties}
+    owners = tuple(table.party for table in given)
+    group = Group.of(owners, active=holders[0] if holders else None, **seats)
     check_parties(group, tuple(table.public() for table in given), task)
-    runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(requested_epsilons)]
-    outcomes: dict[tuple[str, float | None], list[_Run]] = {
-        (entry.name, epsilon): [] for entry, epsilon in runs
-    }
+    terms: dict[str, Any] = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
+    runs = chosen.runs(task, requested_epsilons, **terms)
+    outcomes: list[list[_Run]] = [[] for _ in runs]
     constants, trained_on, tested_on = [], 0, 0
     for seed in range(seeds):
         training, testing = split(given, seed=seed, share=test_share)
         held_out = HeldOut(task, testing, components=components)
         constants.append(held_out.constant_figures())
         trained_on, tested_on = training[0].rows, testing[0].rows
-        for number, (entry, epsilon) in enumerate(runs):
+        for number, (entry, _, spec) in enumerate(runs):
             progress("comparing", seed * len(runs) + number, seeds * len(runs))
             place = Federation(
                 training,
                 budget=_UNLIMITED,
-                server=server,
-                threshold=threshold,
-                computing_parties=computing_parties,
                 timeout=timeout,
                 public=True,
                 noise_seed=None if noise_seed is None else noise_seed + seed,
+                **seats,
             )
-            spec = entry.spec(task, epsilon or requested_epsilons[-1], **terms)
-            outcomes[entry.name, epsilon].append(_run(entry, place, spec, held_out))
+            outcomes[number].append(_run(entry, place, spec, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
-    return Comparison(
-        task=task,
+    return _record(
+        task,
+        chosen,
         public=True,
-        epsilons=requested_epsilons,
+        epsilons=list(requested_epsilons),
         delta=delta,
         seeds=seeds,
         trained_on=trained_on,
         held_out=tested_on,
         constants={name: statistics.fmean(one[name] for one in constants) for name in constants[0]},
-        rows=tuple(_row(entry, epsilon, outcomes[entry.name, epsilon]) for entry, epsilon in runs),
-        left_out=chosen.left_out,
+        rows=[_row(entry, at, done) for (entry, at, _), done in zip(runs, outcomes, strict=True)],
     )
 
 
@@ -285,35 +241,51 @@ def compare_charged(
     tell: Tell = lambda _name, _error: None,
     progress: Advance = silent,
     **terms: Any,
-) -> Comparison:
+) -> ComparisonRecord:
     """Run every contender once on private data, charged to the parties' own ledgers; no score is computed.
 
     `keep` is given what each run found as soon as it is there: it was paid for. `tell` is given errors. `terms` are
-    what specs have in common: `delta`, `accepted_delta` and `gamma`.
+    `delta`, `accepted_delta` and `gamma`.
     """
     requested_epsilons = checked_epsilons(epsilons)
-    runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(requested_epsilons)]
-    rows = []
-    for number, (entry, epsilon) in enumerate(runs):
+    runs, rows = field.runs(task, requested_epsilons, **terms), []
+    for number, (entry, epsilon, spec) in enumerate(runs):
         progress("comparing", number, len(runs))
-        spec = entry.spec(task, epsilon or requested_epsilons[-1], **terms)
         name = f"{entry.name} at ε = {spec.epsilon:g}"
         done = _run(entry, federation, spec, None, keep=partial(keep, name), tell=partial(tell, name))
         rows.append(_row(entry, epsilon, [done]))
     progress("comparing", len(runs), len(runs))
     people = [run.plan.rows for run in federation.runs]
-    return Comparison(
-        task=task,
+    return _record(
+        task,
+        field,
         public=False,
-        epsilons=requested_epsilons,
+        epsilons=list(requested_epsilons),
         delta=terms.get("delta"),
         seeds=1,
         trained_on=people[-1] if people else 0,
         held_out=0,
         constants={},
-        rows=tuple(rows),
-        left_out=field.left_out,
+        rows=rows,
     )
+
+
+def _record(task: Task, field: ComparisonEntries, **found: Any) -> ComparisonRecord:
+    metric = METRICS[task]
+    return ComparisonRecord(
+        name="",
+        task=task,
+        **found,
+        left_out=[{"method": method, "reason": reason} for method, reason in field.left_out],
+        metric=metric,
+        metric_note=METRIC_NOTES[task],
+        larger_is_better=task != "regression",
+        constant=found["constants"].get(metric),
+    )
+
+
+def comparison_facts(comparison: ComparisonRecord, *, name: str) -> ComparisonRecord:
+    return comparison.model_copy(update={"name": name})
 
 
 def planned_sums(
@@ -328,18 +300,16 @@ def planned_sums(
     """What `compare_charged` would tell each observer if losses added up; and methods whose plan is not known."""
     sums: dict[str, float] = {}
     unknown: dict[str, None] = {}
-    for entry in field.contenders:
-        for epsilon in entry.at(epsilons):
-            spec = entry.spec(task, epsilon or epsilons[-1], **terms)
-            if not isinstance(entry.method, Method):
-                unknown[entry.name] = None
-                continue
-            try:
-                plan = check_plan(spec, group, tables)
-            except ColonnadeError:
-                continue
-            for item in plan.guarantees if plan is not None else ():
-                sums[item.observer.name] = sums.get(item.observer.name, 0.0) + item.epsilon
+    for entry, _, spec in field.runs(task, epsilons, **terms):
+        if not isinstance(entry.method, Method):
+            unknown[entry.name] = None
+            continue
+        try:
+            plan = check_plan(spec, group, tables)
+        except ColonnadeError:
+            continue
+        for item in plan.guarantees if plan is not None else ():
+            sums[item.observer.name] = sums.get(item.observer.name, 0.0) + item.epsilon
     return sums, tuple(unknown)
 
 
@@ -438,14 +408,3 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Compa
         spread=statistics.stdev(scores) if len(scores) > 1 else None,
         bytes=statistics.fmean(sent) if sent else None,
     )
-
-
-def comparison_facts(comparison: Comparison, *, name: str) -> ComparisonRecord:
-    more: dict[str, Any] = {
-        "name": name,
-        "metric": comparison.metric,
-        "metric_note": METRIC_NOTES[comparison.task],
-    }
-    more |= {"larger_is_better": comparison.larger_is_better, "constant": comparison.constant}
-    left_out = [{"method": method, "reason": reason} for method, reason in comparison.left_out]
-    return ComparisonRecord.model_validate(vars(comparison) | more | {"left_out": left_out})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,14 @@ from scipy.special import bdtrc, betaincinv
 
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
-from colonnade.errors import PlanError
 from colonnade.lab.people import People, chosen, corner, mixed, table_of, together
 from colonnade.ledger import Ledger
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.observers import Observer
+from colonnade.privacy.observers import PartyView
 from colonnade.privacy.paper import LABEL
-from colonnade.protocols.plans import TrainingSpec
-from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
+from colonnade.protocols.plans import Plan, TrainingSpec
+from colonnade.randomness import KeyedRandomness, Randomness, SeededRandomness, SystemRandomness
+from colonnade.report.record import ExperimentRecord, FindingRecord
 from colonnade.runtime.channel import memory_network
 from colonnade.runtime.party import Group, Party, silent
 from colonnade.runtime.run import Outcome, PartyInputs, Program, run_here
@@ -35,22 +35,6 @@ CONFIDENCE = 0.95
 # Shares of the guesses for which somebody who may abstain speaks up.
 _SHARES = (0.2, 0.1, 0.3, 0.5, 0.05, 0.7, 1.0, 0.02, 0.01)
 _THRESHOLDS = 60
-
-
-@dataclass(frozen=True)
-class EpsilonBound:
-    """ε is at least `epsilon`, except with probability 1 − `confidence`.
-
-    `hits` and `misses` are how often the event came where it should and where it should not; `most` is the largest
-    bound that so many trials could have given.
-    """
-
-    epsilon: float
-    confidence: float
-    hits: int
-    misses: int
-    trials: int
-    most: float
 
 
 def counted_bound(
@@ -75,7 +59,7 @@ def _counted(
 
 def threshold_bound(
     without: Array, within: Array, *, delta: float = 0.0, confidence: float = CONFIDENCE
-) -> EpsilonBound:
+) -> ExperimentRecord:
     """The bound of the best threshold event, chosen on the first half of each array and judged on the second.
 
     The arrays hold independent values of a statistic on two neighbouring data sets, larger where the second is
@@ -106,7 +90,14 @@ def threshold_bound(
     def bound(right: int, wrong: int) -> float:
         return counted_bound(right, wrong, trials=trials, delta=delta, confidence=confidence)
 
-    return EpsilonBound(bound(hits, misses), confidence, hits, misses, sum(trials), bound(trials[0], 0))
+    return ExperimentRecord(
+        epsilon=bound(hits, misses),
+        confidence=confidence,
+        hits=hits,
+        misses=misses,
+        trials=sum(trials),
+        most=bound(trials[0], 0),
+    )
 
 
 def one_run_bound(
@@ -141,7 +132,7 @@ def one_run_bound(
 
 def canary_bound(
     statistics: Array, bits: Bits, *, delta: float = 0.0, confidence: float = CONFIDENCE
-) -> EpsilonBound:
+) -> ExperimentRecord:
     """The bound of all canaries of all runs together, a row of `statistics` a run and a column a canary.
 
     On the first half of the runs each canary's values are brought to one scale and it is chosen how many guesses to
@@ -167,16 +158,17 @@ def canary_bound(
     epsilon, right, guesses = evaluated(parts[1], share, confidence)
     count = len(parts[1][0])
     most = one_run_bound(guesses, guesses, canaries=count, delta=delta, confidence=confidence)
-    return EpsilonBound(epsilon, confidence, right, guesses - right, count, most)
-
-
-def best_of(bounds: Iterable[EpsilonBound]) -> EpsilonBound:
-    """The largest of several bounds; together they are as sure as their alarms add up to."""
-    return max(bounds, key=lambda bound: bound.epsilon)
+    return ExperimentRecord(
+        epsilon=epsilon,
+        confidence=confidence,
+        hits=right,
+        misses=guesses - right,
+        trials=count,
+        most=most,
+    )
 
 
 Progress = Callable[[str, int, int], None]
-Draw = TypeVar("Draw", bytes, NDArray[np.uint64])
 _UNLIMITED = 1e9
 _AT_ONCE = 1 << 18
 
@@ -201,51 +193,27 @@ def run_recorded(
 
 
 class RecordedRandomness:
-    """The coins that an observer drew since the last mark: its own noise is no noise to it."""
+    """Words can be drawn again from the last mark on: an observer's own noise is no noise to it.
+
+    Noise is drawn in words, keys and seeds in bytes. Each mark draws a key, of which the words after it are the stream.
+    """
 
     def __init__(self, inner: Randomness) -> None:
-        self._inner = inner
-        self._bytes: list[bytes] = []
-        self._words: list[NDArray[np.uint64]] = []
-
-    @property
-    def reproducible(self) -> bool:
-        return self._inner.reproducible
+        self._inner, self.reproducible = inner, inner.reproducible
+        self.mark()
 
     def mark(self) -> None:
-        self._bytes.clear()
-        self._words.clear()
+        self._key = self._inner.bytes(32)
+        self._words = self.again()
 
     def bytes(self, count: int) -> bytes:
-        self._bytes.append(self._inner.bytes(count))
-        return self._bytes[-1]
+        return self._inner.bytes(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        drawn = self._inner.words(count)
-        self._words.append(drawn.copy())
-        return drawn
+        return self._words.words(count)
 
     def again(self) -> Randomness:
-        return _Again(list(self._bytes), list(self._words))
-
-
-class _Again:
-    reproducible = True
-
-    def __init__(self, pieces: list[bytes], words: list[NDArray[np.uint64]]) -> None:
-        self._pieces, self._words = iter(pieces), iter(words)
-
-    def bytes(self, count: int) -> bytes:
-        return self._next(self._pieces, count)
-
-    def words(self, count: int) -> NDArray[np.uint64]:
-        return self._next(self._words, count).copy()
-
-    def _next(self, draws: Iterator[Draw], count: int) -> Draw:
-        drawn = next(draws)
-        if len(drawn) != count:
-            raise ValueError(f"{len(drawn)} were drawn here, not {count}")
-        return drawn
+        return KeyedRandomness(self._key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,22 +282,25 @@ class AuditClaim:
     epsilon: float
     delta: float
     proved: bool = True
-    source: str = ""
 
     @classmethod
     def of(cls, stated: Guarantee) -> AuditClaim:
         about = f"{stated.observer.sentence}, about {stated.unit.sentence}"
         return cls(stated.observer.name, stated.unit.name, about, stated.epsilon, stated.delta)
 
-    @classmethod
-    def of_paper(
-        cls, observer: Observer, unit: str, about: str, *, epsilon: float, delta: float
-    ) -> AuditClaim:
-        return cls(observer.name, unit, about, epsilon, delta, proved=False, source=LABEL)
-
     @property
     def key(self) -> tuple[str, str]:
         return self.observer, self.unit
+
+    def owner(self, group: Group) -> str | None:
+        """The party whose eyes these are; None for the server, readers and whoever else."""
+        return next((name for name in group.owners if PartyView(name).name == self.observer), None)
+
+    def finding(self, experiments: Sequence[ExperimentRecord]) -> FindingRecord:
+        lower, most = (max(getattr(each, name) for each in experiments) for name in ("epsilon", "most"))
+        found = {"upper": self.epsilon, "lower": lower, "most": most, "exceeded": lower > self.epsilon}
+        found |= {"source": "" if self.proved else LABEL, "experiments": experiments}
+        return FindingRecord.model_validate(vars(self) | found)
 
 
 Statistic = Callable[[AuditSession, AuditClaim], Array]
@@ -361,7 +332,7 @@ class Experiment:
             else:
                 yield (randomness.words(self.canaries) & np.uint64(1)).astype(np.bool_)
 
-    def bound(self, values: Array, bits: Bits, claim: AuditClaim, *, confidence: float) -> EpsilonBound:
+    def bound(self, values: Array, bits: Bits, claim: AuditClaim, *, confidence: float) -> ExperimentRecord:
         if self.kind == "neighbours" or self.independent:
             flat, truth = values.ravel(), bits.ravel()
             return threshold_bound(flat[~truth], flat[truth], delta=claim.delta, confidence=confidence)
@@ -413,8 +384,24 @@ def two_parts(schemas: Sequence[PublicSchema], changed: Sequence[str]) -> tuple[
     return low, mixed(low, corner(schemas, 1.0), changed)
 
 
-def among(rest: People, records: Iterable[People]) -> list[People]:
-    return [together([rest, record]) for record in records]
+def by_observer(
+    plan: Plan,
+    request: TrainingSpec,
+    rest: People,
+    statistic: Callable[[People, People], Statistic],
+    *what: str,
+) -> list[Experiment]:
+    """The server and readers with a record there or left out, every party with two values of the others' part."""
+    claims = [AuditClaim.of(stated) for stated in plan.guarantees]
+    public = [claim for claim in claims if claim.owner(plan.group) is None]
+    worlds = [rest, together([rest, corner(plan.schemas, 1.0)])]
+    experiments = [two_worlds(public, worlds, statistic(*worlds), request, what[0])]
+    for claim in claims:
+        if (owner := claim.owner(plan.group)) is not None:
+            records = two_parts(plan.schemas, others_of(plan.group, owner))
+            worlds = [together([rest, record]) for record in records]
+            experiments.append(two_worlds([claim], worlds, statistic(*worlds), request, what[1]))
+    return experiments
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,7 +412,9 @@ class Drawn:
     draw: Callable[[bool, int, Randomness], Array]
     what: str
 
-    def bound(self, count: int, randomness: Randomness, *, confidence: float = CONFIDENCE) -> EpsilonBound:
+    def bound(
+        self, count: int, randomness: Randomness, *, confidence: float = CONFIDENCE
+    ) -> ExperimentRecord:
         counts = [min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE)]
         values = [
             np.concatenate([self.draw(side, some, randomness) for some in counts]) for side in (False, True)
@@ -447,46 +436,9 @@ class Target:
     drawn: tuple[Drawn, ...] = ()
 
 
-@dataclass(frozen=True)
-class Shown:
-    kind: str
-    what: str
-    sessions: int
-    bound: EpsilonBound
-
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, "what": self.what, "sessions": self.sessions, **asdict(self.bound)}
-
-
-@dataclass(frozen=True)
-class AuditFinding:
-    """One observer and unit: what is claimed, and the largest ε that was shown, with 95 % confidence."""
-
-    claim: AuditClaim
-    shown: tuple[Shown, ...]
-
-    @property
-    def lower(self) -> float:
-        return best_of(each.bound for each in self.shown).epsilon
-
-    @property
-    def most(self) -> float:
-        return max(each.bound.most for each in self.shown)
-
-    @property
-    def exceeded(self) -> bool:
-        return self.lower > self.claim.epsilon
-
-    def to_data(self) -> dict[str, Any]:
-        claim = asdict(self.claim)
-        claim["upper"] = claim.pop("epsilon")
-        claim |= {"lower": self.lower, "most": self.most, "exceeded": self.exceeded}
-        return claim | {"experiments": [each.to_data() for each in self.shown]}
-
-
 def audit(
     target: Target, *, runs: int, draws: int = 0, seed: int | None = None, progress: Progress = silent
-) -> tuple[AuditFinding, ...]:
+) -> tuple[FindingRecord, ...]:
     sessions = Sessions(target.program, target.group, target.schemas, seed=seed)
     drawn = target.drawn if draws else ()
     return carry_out(target.experiments, sessions, runs=runs, drawn=drawn, draws=draws, progress=progress)
@@ -500,17 +452,13 @@ def carry_out(
     drawn: Sequence[Drawn] = (),
     draws: int = 0,
     progress: Progress = silent,
-) -> tuple[AuditFinding, ...]:
+) -> tuple[FindingRecord, ...]:
     """One finding a claim, in their order; alarms of several ways are shared out, so that 95 % is for their best."""
-    if runs < 4:
-        raise PlanError(
-            f"{runs} sessions are too few to choose an event on one half and judge it on the other."
-        )
     claims = [claim for experiment in experiments for claim in experiment.claims]
     claims += [each.claim for each in drawn]
     ways = Counter(claim.key for claim in claims)
     sure = {key: 1 - (1 - CONFIDENCE) / count for key, count in ways.items()}
-    shown: dict[tuple[str, str], list[Shown]] = {key: [] for key in ways}
+    shown: dict[tuple[str, str], list[ExperimentRecord]] = {key: [] for key in ways}
     for number, experiment in enumerate(experiments):
         bits, values = [], []
         for done, flipped in enumerate(experiment.bits(runs, sessions.randomness("auditor")), start=1):
@@ -521,11 +469,12 @@ def carry_out(
         for place, claim in enumerate(experiment.claims):
             table = np.array([row[place] for row in values])
             bound = experiment.bound(table, np.array(bits), claim, confidence=sure[claim.key])
-            shown[claim.key].append(Shown(experiment.kind, experiment.what, runs, bound))
+            tried = {"kind": experiment.kind, "what": experiment.what, "sessions": runs}
+            shown[claim.key].append(bound.model_copy(update=tried))
     for number, each in enumerate(drawn):
         key = each.claim.key
         bound = each.bound(draws, sessions.randomness(f"draws {number}"), confidence=sure[key])
-        shown[key].append(Shown("draws", each.what, 0, bound))
+        shown[key].append(bound.model_copy(update={"kind": "draws", "what": each.what, "sessions": 0}))
         progress("draws", number + 1, len(drawn))
     first = {claim.key: claim for claim in reversed(claims)}
-    return tuple(AuditFinding(first[key], tuple(each)) for key, each in shown.items())
+    return tuple(first[key].finding(each) for key, each in shown.items())

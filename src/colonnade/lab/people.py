@@ -60,7 +60,6 @@ def _record(schema: PublicSchema, places: Sequence[float], *, ends: bool = False
 
 
 def together(records: Sequence[People]) -> People:
-    """Several people as the rows of one data set."""
     joined = {}
     for owner, first in records[0].items():
         blocks = [people[owner] for people in records]

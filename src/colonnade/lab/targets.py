@@ -88,22 +88,17 @@ def _opened(wanted: AuditTarget) -> Target:
 
 
 def _messages(wanted: AuditTarget) -> Target:
-    paper = getattr(wanted.spec.options, "calibration", "sound") == "paper"
     rows = wanted.rows(descents.MESSAGE_ROWS)
-    spec, sized = _within(wanted.spec, rows, calibration="sound")
-    request = spec
-    if paper:
-        request = replace(spec.with_options(calibration="paper"), public=wanted.group.owners)
+    spec, request, notes = _requested(wanted, rows, "calibration")
     few, many = (
         request.plan(wanted.group, wanted.schemas, count) for count in (rows, descents.MANY_MESSAGES)
     )
+    others, paper = wanted.others(descents.MESSAGE_ROWS - 1), request is not spec
     experiments = (
-        *descents.message_experiments(
-            few, request, _claims(few, spec, paper), wanted.others(descents.MESSAGE_ROWS - 1)
-        ),
+        *descents.message_experiments(few, request, _claims(few, spec, paper), others),
         *descents.canary_message_experiments(many, request, _claims(many, spec, paper)),
     )
-    return _target(wanted, experiments, 400, OWN_ROWS, *sized)
+    return _target(wanted, experiments, 400, *notes)
 
 
 def _descended(wanted: AuditTarget) -> Target:
@@ -115,22 +110,14 @@ def _descended(wanted: AuditTarget) -> Target:
 
 
 def _encrypted(wanted: AuditTarget) -> Target:
-    defence = getattr(wanted.spec.options, "defence", "sound")
-    if defence == "none":
+    if getattr(wanted.spec.options, "defence", "sound") == "none":
         raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
     rows = wanted.rows(descents.ENCRYPTED_ROWS)
-    spec, sized = _within(wanted.spec, rows, defence="sound")
-    request = spec
-    if defence == "paper":
-        step = min(1.0, options_of(spec, EncryptedOptions).step_size)
-        changed = spec.with_options(defence="paper", learning_rate=step)
-        request = replace(changed, public=wanted.group.owners)
+    step = options_of(wanted.spec.with_options(defence="sound"), EncryptedOptions).step_size
+    spec, request, notes = _requested(wanted, rows, "defence", learning_rate=min(1.0, step))
     plan = request.plan(wanted.group, wanted.schemas, rows)
-    claims = _claims(plan, spec, defence == "paper")
-    experiments = descents.encrypted_experiments(
-        plan, request, claims, wanted.others(descents.ENCRYPTED_ROWS - 1)
-    )
-    return _target(wanted, experiments, 24, OWN_ROWS, *sized)
+    claims, others = _claims(plan, spec, request is not spec), wanted.others(descents.ENCRYPTED_ROWS - 1)
+    return _target(wanted, descents.encrypted_experiments(plan, request, claims, others), 24, *notes)
 
 
 def _each_record(wanted: AuditTarget) -> Target:
@@ -146,13 +133,19 @@ def _each_record(wanted: AuditTarget) -> Target:
     return _target(wanted, tried, 400, SAME_NOISE, ALONE)
 
 
-def _within(spec: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
-    """The same options for so few rows, and what had to change for that."""
-    batch = getattr(spec.options, "batch", None)
-    if batch is None or batch <= rows:
-        return spec.with_options(**changed), ()
-    said = f"Batches of {batch} are audited as one batch of all people."
-    return spec.with_options(**changed, batch=None), (said,)
+def _requested(
+    wanted: AuditTarget, rows: int, choice: str, **paper: float
+) -> tuple[TrainingSpec, TrainingSpec, list[str]]:
+    """What is proved with so few rows, what is run, another where a paper's formula is asked for, and notes."""
+    batch, notes = getattr(wanted.spec.options, "batch", None), [OWN_ROWS]
+    spec = wanted.spec.with_options(**{choice: "sound"})
+    if batch is not None and batch > rows:
+        spec = spec.with_options(batch=None)
+        notes.append(f"Batches of {batch} are audited as one batch of all people.")
+    if getattr(wanted.spec.options, choice, "sound") != "paper":
+        return spec, spec, notes
+    formula = spec.with_options(**{choice: "paper"}, **paper)
+    return spec, replace(formula, public=wanted.group.owners), notes
 
 
 def _claims(plan: Plan, spec: TrainingSpec, paper: bool) -> list[AuditClaim]:
@@ -163,7 +156,7 @@ def _claims(plan: Plan, spec: TrainingSpec, paper: bool) -> list[AuditClaim]:
     for owner in plan.group.owners:
         observer, unit = PartyView(owner), OthersPart(owner)
         about = f"{observer.sentence}, about {unit.sentence}"
-        claims.append(AuditClaim.of_paper(observer, unit.name, about, epsilon=spec.epsilon, delta=plan.delta))
+        claims.append(AuditClaim(observer.name, unit.name, about, spec.epsilon, plan.delta, proved=False))
     return claims
 
 

@@ -14,7 +14,7 @@ from markupsafe import escape
 from colonnade.errors import CannotWrite, InputError
 from colonnade.federation.files import write_whole
 
-Mark = Literal["circle", "square", "up", "diamond", "down", "plus", "cross", "star", "left", "right"]
+Mark = Literal["circle", "square", "up", "diamond", "down", "cross"]
 FRAME, NARROW = (430.0, 300.0), (330.0, 230.0)
 # Room for what is written above, below and to the left of the frame.
 _TOP, _BOTTOM, _LEFT, _GAP = 30.0, 46.0, 62.0, 14.0
@@ -27,23 +27,9 @@ _CORNERS: dict[Mark, tuple[tuple[float, float], ...]] = {
     "up": ((0, -1.1), (1, 0.8), (-1, 0.8)),
     "diamond": ((0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)),
     "down": ((0, 1.1), (1, -0.8), (-1, -0.8)),
-    "left": ((-1.1, 0), (0.8, -1), (0.8, 1)),
-    "right": ((1.1, 0), (-0.8, -1), (-0.8, 1)),
-    "plus": tuple(
-        (x * 1.2, y * 1.2)
-        for x, y in (
-            *((-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35), (1, 0.35), (0.35, 0.35)),
-            *((0.35, 1), (-0.35, 1), (-0.35, 0.35), (-1, 0.35), (-1, -0.35), (-0.35, -0.35)),
-        )
-    ),
     "cross": (
         *((0, -0.5), (0.7, -1.2), (1.2, -0.7), (0.5, 0), (1.2, 0.7), (0.7, 1.2)),
         *((0, 0.5), (-0.7, 1.2), (-1.2, 0.7), (-0.5, 0), (-1.2, -0.7), (-0.7, -1.2)),
-    ),
-    "star": tuple(
-        (radius * math.sin(place * math.pi / 5), -radius * math.cos(place * math.pi / 5))
-        for place in range(10)
-        for radius in ((1.4, 0.6)[place % 2],)
     ),
 }
 
@@ -81,10 +67,6 @@ class Series:
     spreads: tuple[float, ...] = ()
     style: Style | None = None
 
-    def __post_init__(self) -> None:
-        if len(self.xs) != len(self.ys) or not self.xs:
-            raise ValueError(f"line {self.label!r} has {len(self.xs)} abscissas and {len(self.ys)} ordinates")
-
 
 @dataclass(frozen=True)
 class Level:
@@ -111,8 +93,6 @@ class Axes:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines and levels in one frame."""
-
     title: str
     axes: Axes
     lines: tuple[Series, ...]
@@ -161,7 +141,6 @@ class _Scale:
         return first + (self._bent(value) - self._start) / (self._end - self._start) * (last - first)
 
     def ticks(self, *, whole: bool) -> list[tuple[float, str]]:
-        """Round values within the frame, with their names."""
         if self._log:
             decades = range(math.ceil(self._start), math.floor(self._end) + 1)
             if len(decades) >= 3:
@@ -336,8 +315,6 @@ def check_plot_path(path: Path) -> None:
 
 
 def draw(path: Path, lines: Sequence[Series], axes: Axes, *, title: str) -> None:
-    if not lines:
-        raise ValueError("a plot needs a line")
     check_plot_path(path)
     try:
         write_whole(path, svg(Chart(title, axes, tuple(lines))))

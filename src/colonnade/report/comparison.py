@@ -87,10 +87,8 @@ def comparison_text(record: ComparisonRecord, *, width: int | None = None) -> st
     advice = recommendation(record)
     lines += [*plain.wrapped([advice], width), ""] if advice else [""]
     lines += plain.table_lines(comparison_table(record), width)
-    for name, table in further_tables(record).items():
-        lines += ["", name, *plain.table_lines(table, width)]
-    lines += ["", f"What observers learn at most, at ε = {shown_epsilon(record):g}"]
-    lines += plain.table_lines([("method", "who learns how much"), *promise_table(record)], width)
+    for section in (*further_sections(record), promise_section(record)):
+        lines += plain.section_lines(section, width)
     remarks = remarks_on(record)
     return plain.lines_text(lines + (["", *plain.wrapped(remarks, width, bullet="- ")] if remarks else []))
 
@@ -107,21 +105,18 @@ def comparison_table(record: ComparisonRecord) -> list[tuple[str, ...]]:
     return lines
 
 
-def further_tables(record: ComparisonRecord) -> dict[str, list[tuple[str, ...]]]:
-    """For every figure beside the score a table of its own, by what it is."""
-    names = dict.fromkeys(name for row in record.rows for name in row.further)
-    tables = {}
-    for name in names:
+def further_sections(record: ComparisonRecord) -> list[plain.Section]:
+    sections = []
+    for name in dict.fromkeys(name for row in record.rows for name in row.further):
         lines = [("method", *(f"ε = {epsilon:g}" for epsilon in record.epsilons))]
         for method, rows in _by_method(record).items():
             at = [rows.get(epsilon, rows.get(None)) for epsilon in record.epsilons]
-            figures = [[] if row is None else row.further.get(name, []) for row in at]
-            lines.append((method, *(_shown(values, record, name) for values in figures)))
-        constant = record.constants.get(name)
-        alongside = "" if constant is None else "; always the same answer has "
-        alongside += "" if constant is None else plain.compared_text(constant, record.people, name)
-        tables[f"{FURTHER.get(name, name)}{alongside}"] = lines
-    return tables
+            lines.append((method, *(_shown(row, record, name) for row in at)))
+        title = FURTHER.get(name, name)
+        if (constant := record.constants.get(name)) is not None:
+            title += f"; always the same answer has {plain.compared_text(constant, record.people, name)}"
+        sections.append(plain.Section(title, lines))
+    return sections
 
 
 def ties_in(record: ComparisonRecord) -> list[str]:
@@ -147,10 +142,12 @@ def ties_in(record: ComparisonRecord) -> list[str]:
     return said
 
 
-def promise_table(record: ComparisonRecord) -> list[tuple[str, str]]:
+def promise_section(record: ComparisonRecord) -> plain.Section:
     shown = shown_epsilon(record)
     at = {method: rows.get(shown, rows.get(None)) for method, rows in _by_method(record).items()}
-    return [(method, _promise(row)) for method, row in at.items() if row is not None]
+    rows = [(method, _promise(row)) for method, row in at.items() if row is not None]
+    title = f"What observers learn at most, at ε = {shown:g}"
+    return plain.Section(title, [("method", "who learns how much"), *rows])
 
 
 def _promise(row: ComparisonRow) -> str:
@@ -210,7 +207,6 @@ def remarks_on(record: ComparisonRecord) -> list[str]:
 
 
 def comparison_chart(record: ComparisonRecord) -> Chart:
-    """Score against ε: one line for each method, bars for the spread over seeds."""
     scored = [row.mean for row in record.rows if row.mean is not None]
     wide = not record.larger_is_better and scored and min(scored) > 0 and max(scored) / min(scored) > _WIDE
     lines, levels = [], []
@@ -252,11 +248,9 @@ def comparison_page(record: ComparisonRecord) -> str:
         advice=recommendation(record),
         # Our own drawing, which escapes whatever names are in it.
         picture=Markup(svg(comparison_chart(record), narrow=True)) if scored else "",
-        table_heads=comparison_table(record)[0],
-        table_rows=comparison_table(record)[1:],
-        further=further_tables(record),
-        promises=promise_table(record),
-        shown=f"{shown_epsilon(record):g}",
+        lines=comparison_table(record),
+        further=further_sections(record),
+        promises=promise_section(record),
         remarks=remarks_on(record),
     )
 
@@ -284,8 +278,8 @@ def _cell(row: ComparisonRow | None, record: ComparisonRecord) -> str:
     return f"{plain.compared_text(row.mean, record.people, record.metric, spread=row.spread)}{of}"
 
 
-def _shown(values: list[float], record: ComparisonRecord, name: str) -> str:
-    """A mean over the splits with its spread, or one figure, with no more digits than are known of it."""
+def _shown(row: ComparisonRow | None, record: ComparisonRecord, name: str) -> str:
+    values = [] if row is None else row.further.get(name, [])
     if not values:
         return "-"
     spread = statistics.stdev(values) if len(values) > 1 else None
@@ -313,7 +307,6 @@ def section_of(facts: dict[str, Any]) -> plain.Section | None:
 
 
 def attack_section(record: AttackRecord) -> plain.Section:
-    """Every attack with its success, what chance would give, and an interval; undefended first."""
     lines = [
         f"{title}: {item.attack}: {success_text(item)}"
         for defence, title in DEFENCES.items()
@@ -325,7 +318,6 @@ def attack_section(record: AttackRecord) -> plain.Section:
 
 
 def comparison_section(record: ComparisonRecord) -> plain.Section:
-    """Score against ε for every method, where every party declared its data public."""
     title = f"{record.metric.capitalize()} against ε"
     if not record.public or all(row.mean is None for row in record.rows):
         return plain.Section(title, notes=(PRIVATE,))

@@ -73,7 +73,6 @@ def description_text(facts: Facts, *, width: int | None = None) -> str:
 
 
 def description_page(facts: Facts) -> str:
-    """The facts as one page: shares of every column as a picture, weight of evidence, and two-way tables."""
     evidence = {
         column["column"]: [
             PointRecord(at=one["level"], effect=one["weight"] or 0.0, half_width=one["noise"])

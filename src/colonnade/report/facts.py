@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -112,15 +113,14 @@ def guarantee_facts(item: Guarantee) -> records.GuaranteeRecord:
 
 def traffic_facts(run: Run[Any]) -> records.TrafficRecord:
     outcome = run.outcome.shared
-    rounds: dict[str, int] = {}
+    rounds: Counter[str] = Counter()
     for traffic in outcome.traffic.values():
-        for step, count in traffic.rounds_by_step.items():
-            rounds[step] = max(count, rounds.get(step, 0))
+        rounds |= Counter(traffic.rounds_by_step)  # the larger of both
     return records.TrafficRecord(
         bytes=outcome.bytes_sent,
         rounds=outcome.rounds,
         steps=[
-            records.StepRecord(step=step, bytes=size, rounds=rounds.get(step, 0))
+            records.StepRecord(step=step, bytes=size, rounds=rounds[step])
             for step, size in outcome.bytes_by_step.items()
         ],
         flows=[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import cmath
 import hashlib
 import json
 import math
@@ -35,7 +36,6 @@ class SvgStyle:
 
 @lru_cache(64)
 def page_style(run: str = "") -> SvgStyle:
-    """The style of a page; on paper every page of it carries the name of the run."""
     # The name stands in a string of the style: what could end it is left out.
     name = re.sub(r"[^\w.-]", "", run)
     footer = f'@page {{ @bottom-left {{ content: "run {name}"; font: 8pt monospace; }} }}\n' if name else ""
@@ -58,7 +58,6 @@ def effect_scale(columns: Iterable[Sequence[PointRecord]]) -> float:
 
 
 def effect_picture(points: Sequence[PointRecord], column: str, scale: float, *, ordered: bool) -> Markup:
-    """What one column adds to the score over its range, or at its levels, with the interval around it."""
     width, height = 220.0, 56.0
     step = (width - 12.0) / max(len(points) - 1, 1)
 
@@ -74,10 +73,11 @@ def effect_picture(points: Sequence[PointRecord], column: str, scale: float, *, 
         for i, point in enumerate(points)
         if point.half_width is not None
     ]
-    dots = [(x(i), y(point.effect)) for i, point in enumerate(points)]
+    dots = [complex(x(i), y(point.effect)) for i, point in enumerate(points)]
     if ordered:
         if len(spans) == len(points):
-            edge = [(at, top) for at, _, top in spans] + [(at, low) for at, low, _ in reversed(spans)]
+            top, bottom = [complex(at, up) for at, _, up in spans], [complex(at, low) for at, low, _ in spans]
+            edge = [*top, *reversed(bottom)]
             drawn.append(f'<polygon class="band" points="{_path(edge)}"/>')
         drawn.append(f'<polyline class="curve" points="{_path(dots)}"/>')
     else:
@@ -85,7 +85,7 @@ def effect_picture(points: Sequence[PointRecord], column: str, scale: float, *, 
             f'<line class="whisker" x1="{at:.1f}" x2="{at:.1f}" y1="{low:.1f}" y2="{top:.1f}"/>'
             for at, low, top in spans
         ]
-        drawn += [f'<circle class="dot" cx="{at:.1f}" cy="{up:.1f}" r="3"/>' for at, up in dots]
+        drawn += [f'<circle class="dot" cx="{at.real:.1f}" cy="{at.imag:.1f}" r="3"/>' for at in dots]
     values = "; ".join(
         f"{plain.signed_text(point.effect, point.half_width)} at {point.at}" for point in points
     )
@@ -141,11 +141,10 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
         return Markup("")
     width, height = 400.0, 250.0
     start = math.pi if len(names) == 2 else -math.pi / 2
-    angles = {name: start + 2 * math.pi * i / len(names) for i, name in enumerate(names)}
-    spots = {
-        name: (width / 2 + 138 * math.cos(angle), height / 2 + 84 * math.sin(angle))
-        for name, angle in angles.items()
-    }
+    spots = {}
+    for place, name in enumerate(names):
+        way = cmath.rect(1.0, start + 2 * math.pi * place / len(names))
+        spots[name] = complex(width / 2 + 138 * way.real, height / 2 + 84 * way.imag)
     most = max(size for _, _, size in flows)
     drawn, labels = [], []
     for sender, to, size in flows:
@@ -154,9 +153,9 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
         drawn.append(line)
         labels.append(label)
     nodes = [
-        f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="33"/>'
-        f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class="name">{escape(shown)}</text>'
-        for name, (x, y) in spots.items()
+        f'<circle class="node" cx="{at.real:.1f}" cy="{at.imag:.1f}" r="33"/>'
+        f'<text x="{at.real:.1f}" y="{at.imag + 4:.1f}" text-anchor="middle" class="name">{escape(shown)}</text>'
+        for name, at in spots.items()
         for shown in (name if len(name) <= 10 else f"{name[:9]}…",)
     ]
     said = "; ".join(f"{sender} to {to} {plain.size_text(size)}" for sender, to, size in flows)
@@ -165,41 +164,29 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
     return _svg(width, height, [*drawn, *sentence, *nodes], title, "wide", values=said)
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, said: str) -> tuple[str, str]:
+def _arrow(start: complex, end: complex, thick: float, said: str) -> tuple[str, str]:
     """A bent line with a head, beside the straight way so that the way back has room; and its label."""
-    (x1, y1), (x2, y2) = start, end
-    along = _unit(start, end)
-    aside = (-along[1], along[0])
-    bend, gap = 26.0, 37.0
-    middle = ((x1 + x2) / 2 + aside[0] * bend, (y1 + y2) / 2 + aside[1] * bend)
-    first = _towards(start, middle, gap)
-    head = 5.0 + thick
-    tip = _towards(end, middle, gap)
-    neck = _towards(tip, middle, head)
-    way = _unit(neck, tip)
-    sideways = (-way[1] * head * 0.55, way[0] * head * 0.55)
-    corners = [tip, *((neck[0] + side * sideways[0], neck[1] + side * sideways[1]) for side in (1, -1))]
+    bend, gap, head = 26.0, 37.0, 5.0 + thick
+    aside = 1j * _way(start, end)
+    middle = (start + end) / 2 + bend * aside
+    first, tip = start + gap * _way(start, middle), end + gap * _way(end, middle)
+    neck = tip + head * _way(tip, middle)
+    sideways = 0.55j * head * _way(neck, tip)
     line = (
-        f'<path class="flow" stroke-width="{thick:.1f}" d="M{first[0]:.1f} {first[1]:.1f} '
-        f'Q{middle[0]:.1f} {middle[1]:.1f} {neck[0]:.1f} {neck[1]:.1f}"/>'
-        f'<polygon class="head" points="{_path(corners)}"/>'
+        f'<path class="flow" stroke-width="{thick:.1f}" d="M{first.real:.1f} {first.imag:.1f} '
+        f'Q{middle.real:.1f} {middle.imag:.1f} {neck.real:.1f} {neck.imag:.1f}"/>'
+        f'<polygon class="head" points="{_path([tip, neck + sideways, neck - sideways])}"/>'
     )
-    at = ((x1 + x2) / 2 + aside[0] * (bend / 2 + 28), (y1 + y2) / 2 + aside[1] * (bend / 2 + 12))
-    return line, f'<text x="{at[0]:.1f}" y="{at[1] + 4:.1f}" text-anchor="middle">{escape(said)}</text>'
+    at = (start + end) / 2 + complex(aside.real * (bend / 2 + 28), aside.imag * (bend / 2 + 12))
+    return line, f'<text x="{at.real:.1f}" y="{at.imag + 4:.1f}" text-anchor="middle">{escape(said)}</text>'
 
 
-def _towards(start: tuple[float, float], end: tuple[float, float], far: float) -> tuple[float, float]:
-    way = _unit(start, end)
-    return start[0] + way[0] * far, start[1] + way[1] * far
+def _way(start: complex, end: complex) -> complex:
+    return (end - start) / (abs(end - start) or 1.0)
 
 
-def _unit(start: tuple[float, float], end: tuple[float, float]) -> tuple[float, float]:
-    length = math.hypot(end[0] - start[0], end[1] - start[1]) or 1.0
-    return (end[0] - start[0]) / length, (end[1] - start[1]) / length
-
-
-def _path(points: Iterable[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+def _path(points: Iterable[complex]) -> str:
+    return " ".join(f"{point.real:.1f},{point.imag:.1f}" for point in points)
 
 
 def meter_picture(account: plain.BudgetMeter) -> Markup:
@@ -223,16 +210,6 @@ def meter_picture(account: plain.BudgetMeter) -> Markup:
     )
 
 
-def bar_picture(share: float) -> Markup:
-    """A coefficient to the right of the middle, filled, or to the left of it, hollow; `share` is within ± 50."""
-    start, kind = (50.0, "plus") if share >= 0 else (50.0 + share, "minus")
-    return Markup(
-        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
-        '<line class="middle" x1="50" x2="50" y1="0" y2="10"/>'
-        f'<rect class="{kind}" x="{start:.2f}" width="{abs(share):.2f}" y="1" height="8"/></svg>'
-    )
-
-
 def _svg(
     width: float, height: float, drawn: Iterable[str], title: str, kind: str = "small", *, values: str
 ) -> Markup:
@@ -251,7 +228,6 @@ SHOWN_EFFECTS = 12
 def run_page(
     record: RunRecord, alongside: Sequence[plain.Section] = (), *, audit: plain.Section | None = None
 ) -> str:
-    """The page of a run, from its record; beside it what an audit and other commands found on the same data."""
     sent = flows(record)
     plan = {key: value for key, value in record.plan.items() if key != "hash"}
     return render(
@@ -310,7 +286,6 @@ def environment(*packages: str) -> Environment:
         "observers": observers_text,
         "unit": unit_text,
         "meter": meter_picture,
-        "bar": bar_picture,
         "effect": effect_picture,
         "eigenvalues": eigenvalue_picture,
         "people": lambda count: f"{count:,}".replace(",", " "),

@@ -18,7 +18,6 @@ DEFENCES = {"none": "without a defence", "sound": "with noise before encryption"
 
 
 def attack_text(record: AttackRecord, *, width: int | None = None) -> str:
-    """One line an attack, undefended first, with what chance would give and a 95 % interval."""
     lines = [f"{record.name}: attacks on {record.people} people's records, declared public"]
     for defence, title in DEFENCES.items():
         findings = [finding for finding in record.findings if finding.defence == defence]
@@ -85,7 +84,6 @@ _BAR, _ROOM = 40, 3.0
 
 
 def audit_text(record: AuditRecord, *, width: int | None = None) -> str:
-    """One bar an observer: what was shown, filled, and what is proved, as a line."""
     lines = [
         f"{record.name}: audit of {record.method} on {record.people}",
         f"  {record.sessions} sessions of the real protocol in {record.seconds:.0f} s; ε at least, with 95 % "
@@ -110,26 +108,29 @@ def papers_text(formulas: Sequence[Mapping[str, Any]], *, width: int | None = No
         else:
             state = "CAUGHT" if item["caught"] else "not caught"
             delta = f" at δ = {delta_text(item['delta'])}" if item["delta"] else ""
-            shown, claimed = int(item["lower"] * 100) / 100, epsilon_text(item["epsilon"])
-            state += f": shown ε ≥ {shown:.2f}, claimed ε ≤ {claimed}{delta}"
+            claimed = epsilon_text(item["epsilon"])
+            state += f": shown ε ≥ {_down(item['lower'])}, claimed ε ≤ {claimed}{delta}"
         lines += wrapped([f"{item['paper']}: {item['claim']}", f"  {state}; {item['why']}."], width)
     return lines_text(lines)
+
+
+def _down(epsilon: float) -> str:
+    return f"{int(epsilon * 100) / 100:.2f}"
 
 
 def sentence(item: FindingRecord) -> str:
     kind = "proved" if item.proved else "the paper claims"
     loud = (" DEFECT" if item.proved else " CAUGHT") if item.exceeded else ""
-    lower = int(item.lower * 100) / 100
     upper = "no bound" if item.limit is None else f"ε ≤ {epsilon_text(item.limit)}"
     return (
-        f"shown: ε ≥ {lower:.2f}; {kind}: {upper} at δ = {delta_text(item.delta)}; "
+        f"shown: ε ≥ {_down(item.lower)}; {kind}: {upper} at δ = {delta_text(item.delta)}; "
         f"so many trials could have shown at most {item.most:.1f}{loud}"
     )
 
 
 def experiments(item: FindingRecord) -> list[str]:
     return [
-        f"{NAMES[each.kind]}: {each.what}; ε ≥ {int(each.epsilon * 100) / 100:.2f} "
+        f"{NAMES[each.kind]}: {each.what}; ε ≥ {_down(each.epsilon)} "
         f"({each.hits} right, {each.misses} wrong of {each.trials} trials judged)"
         for each in item.experiments
     ]
@@ -180,10 +181,9 @@ def audit_picture(findings: Sequence[FindingRecord]) -> Markup:
         kind = "shown over" if item.exceeded else "shown"
         kind_text = "proved" if item.proved else "claimed"
         limit_text = "no bound" if limit is None else epsilon_text(limit)
-        lower_text = f"{int(item.lower * 100) / 100:.2f}"
         drawn.append(
             f'<text x="{left:g}" y="{top + 13:g}">{escape(observer_text(item.observer))}, {escape(item.unit)}: '
-            f"shown ≥ {lower_text}, {kind_text} ≤ {limit_text}, at most {item.most:.1f} could show</text>"
+            f"shown ≥ {_down(item.lower)}, {kind_text} ≤ {limit_text}, at most {item.most:.1f} could show</text>"
             f'<rect class="could" x="{left:g}" y="{top + 19.5:g}" width="{could:.1f}" height="11"/>'
             f'<rect class="{kind}" x="{left:g}" y="{top + 19:g}" width="{lower:.1f}" height="12"/>'
             f'<path class="proved" d="M{left + upper:.1f} {top + 15:g}v20"/>'

@@ -22,8 +22,6 @@ from colonnade.report.record import LedgerRecord
 
 @dataclass(frozen=True)
 class Standing:
-    """One account after one entry: what it has lost by then, and of which budget."""
-
     entry: Entry
     total: Total
 
@@ -117,7 +115,6 @@ def verified(
 
 
 def witness_of(given: Path, *, patience: float = PATIENCE) -> Ledger | Exported:
-    """A peer's ledger, or an export of it, whose own chain was checked."""
     return load_export(given) if given.suffix == ".json" else opened(given, patience=patience)
 
 

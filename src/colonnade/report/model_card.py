@@ -56,7 +56,11 @@ def model_card(
     whole = exportable(model)
     title = readable(name or (record and record.name) or whole.kind)
     measured = (record and record.measured) or {}
-    front = "\n".join(_yaml(metadata(whole, name=title, license=license, measured=measured, onnx=onnx)))
+    entries = metadata(whole, name=title, license=readable(license), measured=measured, onnx=onnx)
+    # What is JSON is YAML, too.
+    front = "\n".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}" for key, value in entries.items()
+    )
     sections = (
         _details(whole, license, onnx),
         _uses(whole),
@@ -86,7 +90,7 @@ def metadata(
         {
             "type": "accuracy" if "accuracy" in what else "r_squared",
             "value": round(float(value), 6),
-            "name": what,
+            "name": readable(what),
         }
         for what, value in measured.items()
         if not what.startswith("non-private")
@@ -212,27 +216,3 @@ def _cell(text: str) -> str:
 
 def _listed(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "nobody"
-
-
-def _yaml(value: Mapping[str, Any], *, indent: str = "") -> list[str]:
-    lines = []
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            lines += [f"{indent}{key}:", *_yaml(item, indent=f"{indent}  ")]
-        elif isinstance(item, list):
-            lines.append(f"{indent}{key}:")
-            for entry in item:
-                if isinstance(entry, Mapping):
-                    first, *rest = _yaml(entry, indent=f"{indent}  ")
-                    lines += [f"{indent}- {first.strip()}", *rest]
-                else:
-                    lines.append(f"{indent}- {_scalar(entry)}")
-        else:
-            lines.append(f"{indent}{key}: {_scalar(item)}")
-    return lines
-
-
-def _scalar(value: object) -> str:
-    # YAML takes no control characters, also not escaped as JSON leaves some of them.
-    shown = readable(value) if isinstance(value, str) else value
-    return json.dumps(shown, ensure_ascii=False, allow_nan=False)

@@ -171,7 +171,6 @@ def duration_text(seconds: float) -> str:
 
 
 def section_lines(section: Section | None, width: int | None) -> list[str]:
-    """A section as lines, after an empty one: its title, its table and its notes."""
     if section is None:
         return []
     return ["", section.title, *table_lines(section.table, width), *wrapped(section.notes, width)]

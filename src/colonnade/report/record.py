@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from colonnade.markup import html_table
 from colonnade.privacy.observers import about_text
 
 Number = float | None
@@ -362,8 +363,6 @@ class SuccessRecord(Record):
 
 
 class Attempt(Record):
-    """One attack: what it found, epoch by epoch where it has epochs, or why it was refused."""
-
     attack: str
     attacker: str
     target: str
@@ -384,9 +383,15 @@ class AttackRecord(Record):
 
 
 class ExperimentRecord(Record):
-    kind: str
-    what: str
-    sessions: int
+    """ε is at least `epsilon`, except with probability 1 − `confidence`.
+
+    `hits` and `misses` are how often the event came where it should and where it should not; `most` is the largest
+    bound that so many trials could have given.
+    """
+
+    kind: str = ""
+    what: str = ""
+    sessions: int = 0
     epsilon: float
     confidence: float
     hits: int
@@ -412,13 +417,10 @@ class FindingRecord(Record):
 
     @property
     def limit(self) -> float | None:
-        """The upper bound, if there is a finite one."""
         return self.upper if self.upper is not None and self.upper < float("inf") else None
 
 
 class AuditRecord(Record):
-    """An audit: sessions of the real protocol, and what each observer could show by them."""
-
     name: str
     method: str
     people: str
@@ -433,8 +435,6 @@ class AuditRecord(Record):
 
 
 class ComparisonRow(Record):
-    """One method at one ε, over the splits: its scores, what it promised and what it cost."""
-
     method: str
     title: str = ""
     paper: bool
@@ -473,3 +473,15 @@ class ComparisonRecord(Record):
     @property
     def people(self) -> int:
         return self.held_out * self.seeds
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                row.method,
+                "-" if row.epsilon is None else f"{row.epsilon:g}",
+                "not shown" if row.mean is None else f"{row.mean:.4f}",
+                "" if row.spread is None else f"± {row.spread:.4f}",
+            )
+            for row in self.rows
+        ]
+        return html_table(f"{self.metric} by method", ("method", "ε", self.metric, "over splits"), rows)

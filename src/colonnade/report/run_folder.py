@@ -37,7 +37,6 @@ NOTE = (
 def forecast_facts(
     made: Forecast, run: Run[Any], *, seconds: float, measured: Mapping[str, float] | None
 ) -> records.ForecastRecord:
-    """Both sides as plain values, for data that everybody declared public."""
     own = {step for traffic in run.outcome.traffic.values() for step in traffic.own}
     cost, outcome = made.cost.without(own), run.outcome.shared
     accuracy = next((value for name, value in (measured or {}).items() if name.startswith("accuracy")), None)

@@ -14,7 +14,6 @@ from colonnade.report import record as records
 from colonnade.report.plain import Section
 from colonnade.report.record import RunRecord
 
-HEADS = ("label", "learnt as", "how good it is", "model")
 _TASKS = {"classes": "classification", "real": "regression", "count": "regression"}
 
 
@@ -30,7 +29,8 @@ def labels_section(record: RunRecord) -> Section | None:
         elif measured:
             quality = ", ".join(f"{name} {value}" for name, value in measured)
         rows.append((one.label, _TASKS[one.kind], quality, one.model or ""))
-    return Section("A model of each label, at no further cost", [HEADS, *rows]) if rows else None
+    heads = ("label", "learnt as", "how good it is", "model")
+    return Section("A model of each label, at no further cost", [heads, *rows]) if rows else None
 
 
 def record_of_label(record: RunRecord, label: str | None) -> RunRecord:
@@ -81,7 +81,6 @@ NOT_MEASURED = (
 
 
 def verdict(record: RunRecord) -> Section:
-    """What a run comes to: whether every budget holds, and the figures that say most."""
     overall = budgets_section(record.ledgers, private=record.private)
     tiles = [*overall.table, *(quality(record) or [NOT_MEASURED])]
     notes: tuple[str, ...] = ()
@@ -93,7 +92,6 @@ def verdict(record: RunRecord) -> Section:
 
 
 def budgets_section(ledgers: Mapping[str, records.LedgerRecord], *, private: bool = True) -> Section:
-    """Whether every budget holds, and the smallest ε that is left of one."""
     accounts = [(party, total) for party, ledger in ledgers.items() for total in ledger.totals]
     over = [
         (party, total)
@@ -245,7 +243,6 @@ def guarantee_lines(
 
 
 def forecast_section(record: RunRecord) -> Section | None:
-    """What was planned and what was measured; nothing for a run of which nothing was foretold."""
     made = record.forecast
     if made is None:
         return None
@@ -342,12 +339,9 @@ def budget_lines(ledgers: Iterable[records.LedgerRecord], width: int | None = No
 
 def _otherwise(ledger: records.LedgerRecord) -> list[str]:
     """That parts of a data set were not cut as before, and what that does to the totals."""
-    counts: dict[str, int] = {}
-    for total in ledger.totals:
-        if total.otherwise:
-            counts[total.dataset] = max(counts.get(total.dataset, 0), total.otherwise)
     sentence = []
-    for dataset, releases in sorted(counts.items()):
+    for dataset in sorted({total.dataset for total in ledger.totals if total.otherwise}):
+        releases = max(total.otherwise for total in ledger.totals if total.dataset == dataset)
         many, verb = ("1 release", "it counts") if releases == 1 else (f"{releases} releases", "they count")
         cut = f"cut {ledger.party}'s people otherwise than the first"
         sentence.append(f"{many} of {dataset!r} {cut}, so {verb} for everybody.")

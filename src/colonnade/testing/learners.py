@@ -263,7 +263,6 @@ LAWS: Mapping[str, Law] = {
     "who cannot pay learns nothing": _pays_first,
     "nonsense is refused before anything is charged": _refuses_first,
 }
-"""Every law by name."""
 
 
 def _through_a_model_file(model: Any, folder: Path) -> Any:

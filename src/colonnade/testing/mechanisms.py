@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -256,25 +256,18 @@ def check_mechanism(
     hold(NOISE_LAWS if change is None else {**NOISE_LAWS, **COST_LAWS}, case)
 
 
-@dataclass
-class _Counted:
+class _Counted(SeededRandomness):
     """A seeded source that counts what is asked of it."""
 
-    seed: str
-    requested: int = 0
-    inner: SeededRandomness = field(init=False)
-    reproducible: bool = True
-
-    def __post_init__(self) -> None:
-        self.inner = SeededRandomness(self.seed)
+    requested = 0
 
     def bytes(self, count: int) -> bytes:
         self.requested += count
-        return self.inner.bytes(count)
+        return super().bytes(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
         self.requested += 8 * count
-        return self.inner.words(count)
+        return super().words(count)
 
 
 def _integers(case: _Case) -> None:
@@ -399,7 +392,6 @@ NOISE_LAWS: Mapping[str, NoiseLaw] = {
     "parts sum to the whole": _parts,
     "no part at all is refused": _no_parts,
 }
-"""The laws of noise, by name."""
 
 COST_LAWS: Mapping[str, NoiseLaw] = {
     "the event of a release can be accounted for": _sound_event,
@@ -409,7 +401,6 @@ COST_LAWS: Mapping[str, NoiseLaw] = {
     "an observer who knows more never gets a smaller cost": _knows_more,
     "less than the whole never costs less": _not_enough,
 }
-"""The laws of what a release costs, by name."""
 
 
 def two_sample(one: NDArray[Any], other: NDArray[Any]) -> float:
