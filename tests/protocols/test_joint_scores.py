@@ -60,11 +60,9 @@ def test_the_receiver_alone_reads_the_exact_sums_with_columns_or_without() -> No
     assert "disclosed to h" in outcome.results["h"].plan.statement
 
 
-def test_people_who_were_trained_on_are_refused_without_noise_and_nothing_of_them_is_sent() -> None:
-    tables = tables_for(15)
-    with pytest.raises(PrivacyError, match="2 of the 15 people to score were trained on") as refused:
-        scored(tables, EXACT, trained=("3", "7", "99"))
-    assert "--epsilon" in str(refused.value)
+def test_people_who_were_trained_on_are_refused_without_noise() -> None:
+    with pytest.raises(PrivacyError, match=r"2 of the 15 people to score were trained on.*--epsilon"):
+        scored(tables_for(15), EXACT, trained=("3", "7", "99"))
 
 
 def test_with_epsilon_the_scores_are_noisy_accounted_for_and_charged() -> None:
@@ -94,22 +92,21 @@ def test_with_epsilon_the_scores_are_noisy_accounted_for_and_charged() -> None:
 )
 def test_what_cannot_be_scored_is_refused(change: Any, says: Any) -> None:
     tables = tables_for(15)
-    with pytest.raises(PlanError) as refused:
+    with pytest.raises(PlanError, match=says):
         replace(EXACT, **change).plan(group_of(tables), schemas_of(tables), 15)
-    assert says in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("terms", "says"),
     [
-        (lambda table: lambda aligned: np.full((15, 2), 3.1), "outside ±3"),
-        (lambda table: lambda aligned: np.full((15, 2), np.nan), "not numbers"),
-        (lambda table: lambda aligned: np.zeros((15, 1)), "agreed were 2 each"),
+        (np.full((15, 2), 3.1), "outside ±3"),
+        (np.full((15, 2), np.nan), "not numbers"),
+        (np.zeros((15, 1)), "agreed were 2 each"),
     ],
 )
 def test_terms_that_are_not_as_agreed_are_refused_by_their_own_party(terms: Any, says: Any) -> None:
     with pytest.raises(DataError, match=says):
-        scored(tables_for(15), EXACT, terms=terms)
+        scored(tables_for(15), EXACT, terms=lambda table: lambda aligned: terms)
 
 
 def people(rows: Any, *, first: int = 0, seed: int = 1) -> Any:

@@ -18,7 +18,7 @@ from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, LabelMismatch, LocalProtocolError, PlanError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
-from colonnade.numbers.field import Field, FieldArray, smallest_field
+from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.events import COARSE_BITS, Event
 from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, PartyView, Reader, Server
 from colonnade.privacy.sensitivity.gradient import JointPhases, Kind, PhaseChange, Phases
@@ -29,8 +29,8 @@ from colonnade.protocols.joint_scores import Terms
 from colonnade.protocols.plans import Spec, check_computing_parties, check_parties, checked_delta
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.sharing import Shared, block_rows, open_to, share, share_noise
-from colonnade.protocols.verified_products import rotated
+from colonnade.protocols.sharing import Shared, block_rows, open_to, share, share_noise, total
+from colonnade.protocols.verified_products import complex_products, rotated
 from colonnade.runtime.party import Group, Party
 
 Array = NDArray[np.float64]
@@ -231,6 +231,16 @@ class EvaluationPlan(SharedPlan):
         return sum(head.sums * head.opened for head in self.heads)
 
     @property
+    def opened_places(self) -> list[int]:
+        """Where what is opened stands among all products: of every sum the count, if it has one, then its waves."""
+        half, heads = self.width // 2, [head for head in self.heads for _ in range(head.sums)]
+        return [
+            place * self.width + at
+            for place, head in enumerate(heads)
+            for at in (*range(0 if head.counted else 1, half), *range(half + 1, self.width))
+        ]
+
+    @property
     def block(self) -> int:
         return block_rows(sum(self.dealt.values()))
 
@@ -425,7 +435,7 @@ async def open_sums(
     group, t = party.group, party.group.threshold
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
-    sums = _Products(plan)
+    sums = []
     for number, (rows, mine) in enumerate(_blocks(party, aligned, terms, plan)):
         shapes = {owner: (rows, width) for owner, width in plan.dealt.items()}
         phases = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"phases {number}")
@@ -436,7 +446,7 @@ async def open_sums(
             groups=len(plan.heads),
             step=f"turning {number}",
         )
-        sums.add(phases[plan.holder], others)
+        sums.append(_products(plan, phases[plan.holder], others))
         party.progress("phases", min((number + 1) * plan.block, plan.rows), plan.rows)
     part = plan.noise.part(group.whole)
     noise = await share_noise(
@@ -446,7 +456,7 @@ async def open_sums(
         scheme=plan.scheme,
         step="noise",
     )
-    noisy = sums.value(2 * t) + noise
+    noisy = total(sums).columns(plan.opened_places) + noise
     opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="judgement")
     return None if opened is None else np.asarray(opened[0], dtype=np.int64)
 
@@ -508,43 +518,15 @@ def _blocks(
         start += block.rows
 
 
-class _Products:
-    """Shares of the coefficients, from products that each computing party makes alone; nothing at who keeps none."""
+def _products(plan: EvaluationPlan, holder: Shared, others: Shared) -> Shared:
+    """Σ over people of the label holder's numbers times the others', sum by sum: real, then imaginary parts.
 
-    def __init__(self, plan: EvaluationPlan) -> None:
-        self._plan = plan
-        self._sums: list[FieldArray] = []
-
-    def add(self, holder: Shared, other: Shared) -> None:
-        """Add Σ of products of every number of the label holder with every number of the others, sum by sum."""
-        if holder.share is None or other.share is None:
-            return
-        width, products, start = self._plan.width, [], 0
-        for place, head in enumerate(self._plan.heads):
-            theirs = other.share.columns(place * width, (place + 1) * width)
-            for _ in range(head.sums):
-                products.append(holder.share.columns(start, start + width).transpose_times(theirs))
-                start += width
-        self._sums = (
-            [one + two for one, two in zip(self._sums, products, strict=True)] if self._sums else products
-        )
-
-    def value(self, degree: int) -> Shared:
-        """Of every sum the count, if it has one, real and imaginary parts. The degree has doubled; no mask is left."""
-        shape = (1, self._plan.coefficients)
-        if not self._sums:
-            return Shared(None, shape, degree)
-        half = 1 + self._plan.harmonics
-        real, imaginary = np.arange(half), np.arange(half, 2 * half)
-
-        def picked(product: FieldArray, rows: Integers, columns: Integers) -> FieldArray:
-            return FieldArray(self._plan.field, np.ascontiguousarray(product.words[:, rows, columns]))
-
-        counted = [head.counted for head in self._plan.heads for _ in range(head.sums)]
-        parts = []
-        for product, has_count in zip(self._sums, counted, strict=True):
-            r, i = (real, imaginary) if has_count else (real[1:], imaginary[1:])
-            parts.append(picked(product, r, r) - picked(product, i, i))
-            parts.append(picked(product, real[1:], imaginary[1:]) + picked(product, imaginary[1:], real[1:]))
-        row = [part.reshape((1, part.shape[0])) for part in parts]
-        return Shared(row[0].stack_columns(row[1:]), shape, degree)
+    Each computing party makes them alone. The degree has doubled, and no mask is left.
+    """
+    heads = [place for place, head in enumerate(plan.heads) for _ in range(head.sums)]
+    theirs = others.columns(place * plan.width + at for place in heads for at in range(plan.width)).share
+    share = None
+    if holder.share is not None and theirs is not None:
+        everybody = plan.field.encode(np.ones((holder.shape[0], 1), dtype=np.int64))
+        share = everybody.transpose_times(complex_products(holder.share, theirs, len(heads)))
+    return Shared(share, (1, holder.shape[1]), holder.degree + others.degree)
