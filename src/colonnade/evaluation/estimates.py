@@ -309,9 +309,9 @@ class TwoClassEstimate:
     def recalibration(self) -> tuple[float, float]:
         return recalibration(self.scored)
 
-    def threshold_by(self, rule: str) -> float:
-        """The probability above which the second class is to be predicted, by a rule such as "f1" or "recall=0.8"."""
-        return float(1.0 / (1.0 + math.exp(-threshold_of(rule, self.scored))))
+    @property
+    def threshold_probability(self) -> float:
+        return 1.0 / (1.0 + math.exp(-self.threshold))
 
     def at(self, rule: str) -> TwoClassEstimate:
         threshold = threshold_of(rule, self.scored)
@@ -333,7 +333,7 @@ class TwoClassEstimate:
             "counts": self.scored.counts.round(1).tolist(),
             "figures": {name: asdict(figure) for name, figure in self.figures.items()},
             "confusion": self.confusion.round(1).tolist(),
-            "threshold": 1.0 / (1.0 + math.exp(-self.threshold)),
+            "threshold": self.threshold_probability,
             "threshold_error": self.threshold_error,
             "recalibration": list(self.recalibration),
             "curves": curves(self.scored),

@@ -21,8 +21,16 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import Table
 from colonnade.evaluation.distributions import estimate_opened
 from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
-from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, read_scores, rows_of_model
-from colonnade.evaluation.scores import linear_terms
+from colonnade.evaluation.predict import (
+    Saved,
+    Stored,
+    features_of,
+    network_of,
+    read_scores,
+    rows_of_model,
+    scores_of,
+)
+from colonnade.evaluation.scores import linear_terms, party_weights
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.baselines.gathering import label_values
 from colonnade.methods.network.network_file import NetworkFile
@@ -62,17 +70,12 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
     table.check()
     scores, truth = [], []
     for block in table.blocks():
-        features = features_of(block, model.frame)
-        if isinstance(model, ModelFile):
-            scores.append(model.scores(features @ model.weights.T))
-        else:
-            scores.append(model.network().scores(features))
+        scores.append(scores_of(model, features_of(block, model.frame)))
         truth.append(np.asarray(block.label))
     given = np.concatenate(scores)
     if isinstance(model, ModelFile) and not declared.classes:
         given = model.reading.values(given)
-    chances = model.reading.answer == "probabilities"
-    threshold = float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
+    chances, threshold = model.reading.answer == "probabilities", float(logit(model.threshold))
     return estimate_rows(given, np.concatenate(truth), named, chances=chances, threshold=threshold)
 
 
@@ -171,20 +174,19 @@ def linear_task(
     ranges = [score_ranges(model.frame, row) for row in weights]
     request = EvaluationSpec(
         model=model.run,
-        reaches=tuple(tuple(head[owner].extent for owner in owners) for head in ranges),
+        reaches=tuple(tuple(head[owner][1] for owner in owners) for head in ranges),
         epsilon=shortened(price.epsilon),
         delta=price.delta,
         accepted_delta=price.accepted_delta,
         limits=tuple((observer, unit, shortened(most)) for observer, unit, most in price.limits),
         alignment=alignment,
     )
-    middles = {owner: np.array([head[owner].middle for head in ranges]) for owner in owners}
+    middles = {owner: np.array([head[owner][0] for head in ranges]) for owner in owners}
     terms = linear_terms(model.frame, weights, middles)
-    centres = offsets + np.array([sum(head[owner].middle for owner in owners) for head in ranges])
-    chances = model.reading.answer == "probabilities"
+    centres = offsets + np.array([sum(head[owner][0] for owner in owners) for head in ranges])
 
     def read(run: Run[Any], opened: Opened) -> Evaluation:
-        threshold = float(logit(model.threshold))
+        chances, threshold = model.reading.answer == "probabilities", float(logit(model.threshold))
         return Evaluation(run, estimate_opened(opened, centres, threshold=threshold, chances=chances))
 
     return EvaluationTask(model.frame, request, terms.get, read)
@@ -376,19 +378,11 @@ def shortened(epsilon: float) -> float:
     return math.floor(epsilon * 1e6) / 1e6 if epsilon > 1e-3 else epsilon
 
 
-@dataclass(frozen=True)
-class ScoreRange:
-    middle: float
-    extent: float
-
-
-def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
-    """For each owner where its part of a linear score lies, whatever its people are like; from declarations alone."""
-    scale = math.sqrt(frame.attributes)
-    ranges, start = {}, 0
-    for party, encoder in frame.encoders:
-        own = np.asarray(weights, dtype=np.float64)[start : start + encoder.width] / scale
-        start += encoder.width
+def score_ranges(frame: InputSpec, weights: Array) -> dict[str, tuple[float, float]]:
+    """The middle and the half of where each owner's part of a linear score lies; from declarations alone."""
+    ranges = {}
+    for party, encoder, (part,) in party_weights(frame, np.asarray(weights, dtype=np.float64)[None]):
+        own = part / math.sqrt(frame.attributes)
         low = high = 0.0
         for column in encoder.plain:
             least, most = column.score_range(own[encoder.spans[column.name]], encoder.mode)
@@ -402,5 +396,5 @@ def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
         # The same at everybody whose floats differ in their last digits.
         unit = 10.0 ** (math.floor(math.log10(half)) - 3)
         extent = float(f"{math.ceil(half / unit * (1 + 1e-9)) * unit:.6g}")
-        ranges[party] = ScoreRange((low + high) / 2.0, extent)
+        ranges[party] = (low + high) / 2.0, extent
     return ranges
