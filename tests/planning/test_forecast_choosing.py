@@ -11,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import there, untyped
 
-from colonnade.cli import plan_answer as facts
-from colonnade.cli.plan_answer import notes
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError
-from colonnade.federation.job import Job
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.planning.cost import Cost
@@ -236,29 +233,19 @@ def test_a_race_ends_when_time_is_up_and_leaves_who_cannot_run_again_alone() -> 
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_the_area_under_the_curve_stands_beside_the_error_of_classes(task: Task) -> None:
+def test_a_plan_has_one_answer_and_an_area_under_the_curve_for_classes(task: Task) -> None:
     made = tables([2, 2], 600, task=task)
-    owners = [table.party for table in made]
-    job = Job.parse(
-        f"name = 'n'\ntask = '{task}'\nmethod = 'moments'\nparties = {owners}\nactive = '{owners[0]}'\nepsilon = 4.0"
+    requested, plan, _ = planned("moments", made, 600, task=task, options={})
+    schemas = {table.party: table.public() for table in made}
+    one, again = (
+        forecast(PilotRuns(schemas, weighed=False), untyped(METHODS["moments"]), requested, plan)
+        for _ in range(2)
     )
-    notify = facts.plan_facts(
-        job,
-        {table.party: table.public() for table in made},
-        files={},
-        rows=600,
-        held=dict.fromkeys(owners, 600),
-        named=frozenset(),
-        advance=lambda step, done, total: None,
-    )
-    found = notify["methods"][0]["forecast"]["expected"]
-    said = " ".join(notes(notify))
-    if task == "regression":
-        assert found["auc"] is None and "AUC" not in said
-        return
-    # Whoever tells classes apart by chance has an area of 1/2 and an error of 1/2.
-    assert 0.5 < found["auc"] < 1 and found["error"] < 0.5
-    assert f"AUC on the same people: moments {found['auc']:.3f}. " in said
+    assert one.expected == again.expected and len(there(one.expected).errors) == 2
+    assert there(one.trial)(5) == there(again.trial)(5)
+    area = there(one.expected).auc
+    # Whoever tells classes apart by chance has an area of 1/2.
+    assert area is None if task == "regression" else 0.5 < there(area) < 1
 
 
 @pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
@@ -287,20 +274,8 @@ def test_people_of_another_draw_are_others_whose_columns_say_the_same_of_the_lab
         ages.append(block.columns["age"])
         # People and seed are fixed, so that this is a number and not a chance.
         assert 0.2 < np.var(x @ fits[-1]) / np.var(np.asarray(block.label)) < 0.9
-    assert not np.array_equal(*ages)
+    assert not np.array_equal(ages[0], ages[1])
     assert np.corrcoef(*fits)[0, 1] > 0.95
-
-
-def test_a_plan_has_one_answer() -> None:
-    made = tables([2, 2], 600)
-    requested, plan, _ = planned("moments", made, 600, options={})
-    schemas = {table.party: table.public() for table in made}
-    one, again = (
-        forecast(PilotRuns(schemas, weighed=False), untyped(METHODS["moments"]), requested, plan)
-        for _ in range(2)
-    )
-    assert one.expected == again.expected and one.expected is not None and len(one.expected.errors) == 2
-    assert one.trial is not None and again.trial is not None and one.trial(5) == again.trial(5)
 
 
 def test_progress_is_full_when_every_part_is_over() -> None:

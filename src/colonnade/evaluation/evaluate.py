@@ -7,7 +7,7 @@ the label holder alone holds the scores to its labels: the figures are for it al
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,6 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.methods.baselines.gathering import label_values
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.linear_file import ModelFile
-from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.inputs import InputSpec
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.alignment import Alignment
@@ -250,20 +249,32 @@ def network_task_within(
 
 def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Evaluation:
     """Charged to every ledger; people that the model was trained on are refused."""
+    tables = federation.tables
     if stored.whole is None:
         task = _stored_network_task(stored, federation, price)
     else:
         whole = check_model(stored.whole)
-        missing = [party for party, _ in whole.frame.encoders if party not in federation.tables]
-        if missing:
-            raise errors.ColumnMissing(
-                f"the model reads columns of {', '.join(missing)}, which takes no part in this job."
-            )
+        _check_parties(federation, "the model reads columns of", [party for party, _ in whole.frame.encoders])
         task = linear_task(whole, federation.group.owners, price, alignment=federation.alignment)
     for party, encoder in task.frame.encoders:
-        check_columns(party, encoder, federation.tables[party], task.frame)
-        refuse_trained(party, federation.tables[party], stored.people.get(party), federation)
+        check_columns(party, encoder, tables[party], task.frame)
+        people = stored.people.get(party)
+        if people is None or federation.held_out is not None or federation.public:
+            continue
+        people.check_rules(party, tables[party].schema)
+        known = sum(str(person) in people for person in tables[party].ids())
+        if known:
+            raise errors.TrainedOn(
+                f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. "
+                "Leave them out, or train with held_out."
+            )
     return task.run(federation)
+
+
+def _check_parties(federation: Federation, said: str, parties: Iterable[str]) -> None:
+    missing = [party for party in dict.fromkeys(parties) if party not in federation.tables]
+    if missing:
+        raise errors.ColumnMissing(f"{said} {', '.join(missing)}, which takes no part in this job.")
 
 
 def check_model(model: Saved) -> ModelFile:
@@ -302,11 +313,7 @@ def _stored_network_task(stored: Stored, federation: Federation, price: Price) -
             "Train it with 'frozen' or 'private-local' to judge it on people who are not public."
         )
     read = [party for party, _ in network.frame.encoders]
-    missing = [party for party in dict.fromkeys((*read, design.receiver)) if party not in federation.tables]
-    if missing:
-        raise errors.ColumnMissing(
-            f"the network has a part of {', '.join(missing)}, which takes no part in this job."
-        )
+    _check_parties(federation, "the network has a part of", [*read, design.receiver])
     if federation.tables[design.receiver].schema.label is None:
         raise errors.LabelMismatch(
             f"{design.receiver} has the last layer of this network and declares no label to judge it by. Declare the "
@@ -326,20 +333,6 @@ def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) 
     if table.schema.labels and frame.label.label not in table.schema.labels:
         raise errors.LabelMismatch(
             f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
-        )
-
-
-def refuse_trained(
-    party: str, table: Table, people: TrainingMembership | None, federation: Federation
-) -> None:
-    if people is None or federation.held_out is not None or federation.public:
-        return
-    people.check_rules(party, table.schema)
-    known = sum(str(person) in people for person in table.ids())
-    if known:
-        raise errors.TrainedOn(
-            f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. Leave "
-            "them out, or train with held_out."
         )
 
 
