@@ -60,16 +60,13 @@ class SyntheticPeople:
     _made: dict[str, Block] = field(default_factory=dict)
 
     def tables(self, rows: int) -> dict[str, Table]:
-        return {party: self._table(party, 0, rows) for party in self.schemas}
+        return {party: self.table(party, 0, rows) for party in self.schemas}
 
     @cached_property
     def held_out(self) -> dict[str, Table]:
-        return {party: self._table(party, self.people, self.people + self.tested) for party in self.schemas}
+        return {party: self.table(party, self.people, self.people + self.tested) for party in self.schemas}
 
-    def table(self, party: str, ids: Sequence[str]) -> Table:
-        return self._table(party, 0, len(ids), ids)
-
-    def _table(self, party: str, start: int, stop: int, ids: Sequence[str] = ()) -> Table:
+    def table(self, party: str, start: int, stop: int, ids: Sequence[str] = ()) -> Table:
         if party not in self._made:
             self._made[party] = self._block(party)
         part = slice(start, stop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -51,7 +50,7 @@ Limit = tuple[str, str, float]
 class Head:
     """One angle of a person, at some frequencies: ω(±s + y) of the parts that are in it.
 
-    `reaches` bound what each owner has of it; `score` is the sign of the score `column` in it, 0 for none; `ends` is
+    `reaches` bound what each owner has of it; `score` is the sign of the score `column` in it, 0 for none; `sums` is
     how many classes, or ends of a range, people are told apart by.
     """
 
@@ -63,16 +62,12 @@ class Head:
     score: int = 1
     column: int = 0
     label: bool = False
-    ends: int = 2
+    sums: int = 1
 
     @property
     def bound(self) -> float:
         """B: the angle is never larger than ωB."""
         return sum(self.reaches)
-
-    @property
-    def sums(self) -> int:
-        return 1 if self.kind == "whole" else self.ends
 
     @property
     def counted(self) -> bool:
@@ -96,13 +91,13 @@ class Head:
 
 
 def score_head(
-    reaches: tuple[float, ...], harmonics: int, gamma: int, kind: Kind, *, column: int = 0, ends: int = 2
+    reaches: tuple[float, ...], harmonics: int, gamma: int, kind: Kind, *, column: int = 0, sums: int = 2
 ) -> Head:
     """A score by class, or by the ends of a range. No two scores are half a period apart: nothing wraps."""
     frequencies = tuple(2 * number + 1 for number in range(harmonics))
     amplitudes = tuple(round(gamma / math.sqrt(frequency)) for frequency in frequencies)
     omega = math.pi / (2.0 * sum(reaches))
-    return Head(reaches, frequencies, amplitudes, omega, kind, column=column, ends=ends)
+    return Head(reaches, frequencies, amplitudes, omega, kind, column=column, sums=sums)
 
 
 def number_head(reaches: tuple[float, ...], harmonics: int, gamma: int, *, score: int) -> Head:
@@ -151,9 +146,8 @@ class EvaluationPlan(SharedPlan):
         """Every score by class; of a number residual, label and score, the label within ±`half` of its middle."""
         m, gamma = self.harmonics, self.gamma
         if not self.numbers:
-            ends = max(2, self.scores)
             return tuple(
-                score_head(parts, m, gamma, "classes", column=column, ends=ends)
+                score_head(parts, m, gamma, "classes", column=column, sums=max(2, self.scores))
                 for column, parts in enumerate(self.spec.reaches)
             )
         (reaches,) = self.spec.reaches
@@ -436,7 +430,13 @@ async def open_sums(
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     sums = []
-    for number, (rows, mine) in enumerate(_blocks(party, aligned, terms, plan)):
+    blocks = None if terms is None else own_rows(party.name, aligned, plan.rows).blocks(plan.block)
+    for number, start in enumerate(range(0, plan.rows, plan.block)):
+        rows, mine = min(plan.block, plan.rows - start), None
+        if terms is not None and blocks is not None:
+            label = next(blocks).label
+            labels = None if label is None else np.asarray(label)
+            mine = own_phases(party.name, terms[start : start + rows], labels, plan)
         shapes = {owner: (rows, width) for owner, width in plan.dealt.items()}
         phases = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"phases {number}")
         others = await rotated(
@@ -447,7 +447,7 @@ async def open_sums(
             step=f"turning {number}",
         )
         sums.append(_products(plan, phases[plan.holder], others))
-        party.progress("phases", min((number + 1) * plan.block, plan.rows), plan.rows)
+        party.progress("phases", start + rows, plan.rows)
     part = plan.noise.part(group.whole)
     noise = await share_noise(
         party,
@@ -502,20 +502,6 @@ def _weights(labels: NDArray[Any] | None, plan: EvaluationPlan, head: Head) -> l
     # On the grid, so that the two counts of somebody add up to one.
     share = np.rint(plan.gamma * (1.0 + plan.label.to_unit(labels)) / 2.0)[:, None] / plan.gamma
     return [1.0 - share, share]
-
-
-def _blocks(
-    party: Party, aligned: AlignedTable | None, terms: Array | None, plan: EvaluationPlan
-) -> Iterator[tuple[int, Integers | None]]:
-    if not party.owns_columns or terms is None:
-        for start in range(0, plan.rows, plan.block):
-            yield min(plan.block, plan.rows - start), None
-        return
-    start = 0
-    for block in own_rows(party.name, aligned, plan.rows).blocks(plan.block):
-        labels = None if block.label is None else np.asarray(block.label)
-        yield block.rows, own_phases(party.name, terms[start : start + block.rows], labels, plan)
-        start += block.rows
 
 
 def _products(plan: EvaluationPlan, holder: Shared, others: Shared) -> Shared:
