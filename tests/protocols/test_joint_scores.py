@@ -127,7 +127,7 @@ def test_a_linear_model_whose_weights_stay_apart_is_scored_as_if_they_were_toget
     frame = InputSpec(encoders, LabelBlock(plan.schemas[0].label))
     coefficients = np.array([[1.5, -0.5]])
     request = ScoresSpec("h", 1, linear_bound(frame, coefficients), "private")
-    found = score_jointly(federation, request, linear_terms(frame, coefficients))
+    found = score_jointly(federation, request, linear_terms(frame, coefficients), trained_on={})
     raw = {
         "x": next(federation.tables["h"].blocks()).columns["x"],
         "z": next(federation.tables["p0"].blocks()).columns["z"],

@@ -57,7 +57,7 @@ def plan_facts(
     """
     trained, chosen = forecast.trained_on(rows, job.held_out), forecast.left_open(job)
     # Trials that choose the method are a part, each method is one, and the last is to compare them.
-    work = forecast.Work(advance, chosen + recommend.looked_at(job, named) + 1)
+    work = forecast.Work(advance, chosen + len(recommend.able_methods(job, named)) + 1)
     with prefix_job_errors(job):
         job = forecast.settle(job, recommend.group_of(job, schemas), schemas, rows=trained)
     if chosen:
@@ -67,8 +67,7 @@ def plan_facts(
     pilot_runs = PilotRuns(schemas, effort=effort)
     matching = Matching(plan.group, schemas, job.alignment, rows, held)
     look = recommend.Candidates(job, plan, schemas, files, pilot_runs, matching)
-    wanted = None if named is None else named | {job.method}
-    entries = look.all(wanted, simulated=simulated, work=work)
+    entries = look.all(named, simulated=simulated, work=work)
     spec = TrainingSpec(job.task, job.epsilon)
     exact = pilot_runs.error_without_privacy(spec, plan, job.components) if simulated else None
     usual, _ = default_method(job.task, plan.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)

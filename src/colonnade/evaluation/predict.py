@@ -17,7 +17,7 @@ from colonnade.data.files import csv_text, open_file
 from colonnade.data.labels import Label
 from colonnade.data.schema import Schema
 from colonnade.data.table import BLOCK_ROWS, Table
-from colonnade.errors import BadValues, DataError, LabelMismatch, ModelError, PlanError
+from colonnade.errors import BadValues, LabelMismatch, ModelError, PlanError
 from colonnade.evaluation import scores as joint
 from colonnade.evaluation.estimates import error_text
 from colonnade.federation.federation import Federation
@@ -172,9 +172,9 @@ def score_job(
 ) -> Scores:
     """Scores of the people of a federation; only the active party, or else the first one, sees them."""
     first = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
-    unknown = not stored.people and not joint.is_remembered(first.run, federation)
+    known = stored.people if stored.people or joint.is_remembered(first.run, federation) else None
     if isinstance(first, NetworkFile):
-        network, known = network_of(stored, first), None if unknown else stored.people
+        network = network_of(stored, first)
         scored = network.score_people(
             federation, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
         )
@@ -193,15 +193,6 @@ def score_job(
         )
         if not federation.public:
             raise PlanError(SPLIT.format(method=first.method))
-    if epsilon is None and not federation.public and unknown:
-        raise PlanError(
-            "which people the model was trained on is not known here, and exact scores of them would show more than "
-            "was promised. Nothing was run. Give the folder of the run or the ledgers that paid for it, which have a "
-            "list at each party, or --epsilon for noisy scores that are charged."
-        )
-    missing = [party for party, _ in model.frame.encoders if party not in federation.tables]
-    if missing:
-        raise DataError(f"the model reads columns of {', '.join(missing)}, which takes no part in this job.")
     request = ScoresSpec(
         receiver=federation.group.active or federation.group.owners[0],
         width=len(model.weights),
@@ -213,7 +204,7 @@ def score_job(
         alignment=federation.alignment,
     )
     terms = joint.linear_terms(model.frame, model.weights)
-    scored = joint.score_jointly(federation, request, terms, trained_on=stored.people)
+    scored = joint.score_jointly(federation, request, terms, trained_on=known)
     return read_scores(model, scored.sums, scored.ids, scored.run.plan, privacy=scored.privacy)
 
 

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
+from colonnade.errors import DataError, PlanError
 from colonnade.evaluation.estimates import figure_text
 from colonnade.models.files.document import Privacy
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
@@ -46,15 +47,25 @@ def score_jointly(
     request: ScoresSpec,
     terms: Mapping[str, Terms],
     *,
-    trained_on: Mapping[str, TrainingMembership] | None = None,
+    trained_on: Mapping[str, TrainingMembership] | None,
 ) -> JointScores:
     """Sum the parties' terms for the people of a federation; a party without terms adds nothing.
 
     Exact scores are refused for people in `trained_on`, for those whom a party's data set remembers from any training,
-    and altogether where ids are not read as they were then.
+    and altogether where nobody knows who was trained on, or ids are not read as they were then.
     """
+    missing = [party for party in dict.fromkeys((*terms, request.receiver)) if party not in federation.tables]
+    if missing:
+        raise DataError(f"the model has a part of {', '.join(missing)}, which takes no part here.")
     known = {party: _lists(federation, party, (trained_on or {}).get(party)) for party in federation.tables}
     if request.epsilon is None and not federation.public:
+        if trained_on is None:
+            raise PlanError(
+                "which people the model was trained on is not known here, and exact scores of them would show more "
+                "than was promised. Nothing was run. Score with the estimator that was fitted, or give the folder of "
+                "the run or the ledgers that paid for it, which have a list at each party, or an ε (--epsilon) for "
+                "noisy scores that are charged."
+            )
         for party, lists in known.items():
             for people in lists:
                 people.check_rules(party, federation.tables[party].schema)

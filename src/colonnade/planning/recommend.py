@@ -316,17 +316,14 @@ class Candidates:
         that train another kind of model, or whose quicker twin is worse than the best of the others, or under
         encryption no better.
         """
-        able = _able(self.job, named)
         entries: dict[str, Candidate] = {}
-        later = []
+        later: list[str] = []
+        first, *_ = able = able_methods(self.job, named)
         for method in able:
-            chosen = named is not None or method is able[0]
-            if not chosen and method.trains != able[0].trains:
-                passed = f"it trains a {method.trains}, not a {able[0].trains} model"
-                entries[method.name] = Candidate(method, passed=passed)
-                continue
-            item = self.promised(method)
-            if not chosen and item.admitted is False:
+            chosen, kind = named is not None or method is first, method.trains
+            if not chosen and kind != first.trains:
+                item = Candidate(method, passed=f"it trains a {kind}, not a {first.trains} model")
+            elif (item := self.promised(method)).admitted is False and not chosen:
                 item = replace(item, passed="a budget refuses it")
             elif not chosen and method.twin is not None and simulated:
                 item = self.rehearsed(item, simulated=True, costed=False)
@@ -349,15 +346,10 @@ class Candidates:
         return tuple(self.settled(item, best) if name in later else item for name, item in entries.items())
 
 
-def looked_at(job: Job, named: Collection[str] | None) -> int:
-    """How many methods are looked at and not passed over at once: the job's own, and these, or all of its kind."""
-    able = _able(job, None if named is None else {*named, job.method})
-    return sum(named is not None or method.trains == able[0].trains for method in able)
-
-
-def _able(job: Job, named: Collection[str] | None) -> list[Method]:
+def able_methods(job: Job, named: Collection[str] | None) -> list[Method]:
+    """The job's own method, then these, or all that can do its task."""
     methods = [method for method in methods_for(job.task) if isinstance(method, Method)]
-    able = [method for method in methods if named is None or method.name in named]
+    able = [method for method in methods if named is None or method.name in {*named, job.method}]
     return sorted(able, key=lambda method: method.name != job.method)
 
 
