@@ -48,12 +48,10 @@ LABELS = {
 }
 
 
-def candidate(
-    name: str, *errors: float | None, size: float = 1.0, admits: bool | None = True, split: bool = False
-) -> Candidate:
+def candidate(name: str, *errors: float | None, admits: bool | None = True, split: bool = False) -> Candidate:
     known = any(error is not None for error in errors)
     expected = Expected(errors, 100) if known else None
-    made = Forecast(Cost({("a", "b", "x"): size}), True, None, "products", expected, split=split)
+    made = Forecast(Cost(), True, None, "products", expected, split=split)
     return Candidate(untyped(METHODS[name]), answers=(Answer("bank", admits, ""),), forecast=made)
 
 
@@ -115,9 +113,9 @@ def test_one_or_two_trials_tell_nobody_apart(a: float, b: float, c: float, d: fl
         assert not difference(Expected(one, 9), Expected(other, 9)).worse
 
 
-OWN = candidate("margin", 0.171, 0.168, size=400)
-CHEAP, BETTER = (candidate("one-shot", error, size=4, split=True) for error in (0.191, 0.101))
-ALSO = candidate("moments", 0.172, 0.171, size=20)
+OWN = candidate("margin", 0.171, 0.168)
+CHEAP, BETTER = (candidate("one-shot", error, split=True) for error in (0.191, 0.101))
+ALSO = candidate("moments", 0.172, 0.171)
 IN_PARTS = candidate("intermediate", 0.30, 0.31, 0.32, 0.30, split=True)
 PARTS = candidate("one-shot", 0.20, 0.21, 0.22, 0.20, split=True)
 # What people drawn anew do to one they do to the other: only the difference counts.
@@ -139,11 +137,7 @@ LEFT = "one-shot would leave the model in parts"
         ((IN_PARTS, PARTS), "one-shot", ("Its model stays in parts",)),
         ((USUAL, PARTS), "moments", (LEFT,)),
         ((SURE, WIDE), "moments", ()),
-        (
-            (WIDE, SURE),
-            "moments",
-            ("In 4 trials on the same people its error, 0.235, is smaller than that of local",),
-        ),
+        ((WIDE, SURE), "moments", ("In 4 trials on the same people its error, 0.235, is smaller",)),
         ((NEAR, NEXT), "slr", ()),
         ((NEXT, NEAR), "moments", ()),
         ((REFUSED, CLOSE, USUAL), "moments", ("the usual one for this task", "A budget refuses slr")),

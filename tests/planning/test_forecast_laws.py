@@ -45,10 +45,10 @@ SMALL: list[tuple[str, Any, dict[str, Any]]] = [
 ]
 
 
-def hold(cost: Cost, outcome: Outcome) -> None:
+def hold(cost: Cost, outcome: Outcome, *, steps: bool = False) -> None:
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
-    assert set(cost.by_step) == set(outcome.bytes_by_step)
+    assert not steps or set(cost.by_step) == set(outcome.bytes_by_step)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
         assert len(untyped(METHODS[method]).pilots(plan)) > 1, (
             "something must be left out for this to show anything"
         )
-    hold(foretold(method, requested, plan, made), ran(method, requested, federation))
+    hold(foretold(method, requested, plan, made), ran(method, requested, federation), steps=True)
 
 
 @pytest.mark.parametrize("method", ["moments", "functional", "local"])
@@ -79,7 +79,7 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
     made = tables([2, 2, 2], 700)
     requested, plan, federation = planned(method, made, 700, options={})
     assert [pilot.plan.rows for pilot in untyped(METHODS[method]).pilots(plan)] == [60 + 2 * 64, 60 + 6 * 64]
-    hold(foretold(method, requested, plan, made), ran(method, requested, federation))
+    hold(foretold(method, requested, plan, made), ran(method, requested, federation), steps=True)
 
 
 @pytest.mark.parametrize(
