@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from embeddings_parties import LABEL, desks_for, group_of, numeric, schemas_of, tables_for
+from embeddings_parties import desks_for, group_of, schemas_of, tables_for
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock
-from colonnade.data.schema import Schema
-from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, PlanError, PrivacyError
 from colonnade.evaluation.scores import linear_bound, linear_terms, score_jointly, trained_people
 from colonnade.federation.federation import Federation
@@ -109,29 +107,15 @@ def test_terms_that_are_not_as_agreed_are_refused_by_their_own_party(terms: Any,
         scored(tables_for(15), EXACT, terms=lambda table: lambda aligned: terms)
 
 
-def people(rows: Any, *, first: int = 0, seed: int = 1) -> Any:
-    generator = np.random.default_rng(seed)
-    ids = np.arange(first, first + rows)
-    arrays = {"x": generator.uniform(-1, 1, rows), "y": generator.integers(0, 2, rows)}
-    bank = Table.from_arrays("h", arrays, Schema.parse(numeric("x") + LABEL), ids=ids)
-    shop = Table.from_arrays("p0", {"z": generator.uniform(-1, 1, rows)}, Schema.parse(numeric("z")), ids=ids)
-    return Federation([bank, shop], budget=(10.0, 1e-5))
-
-
 def test_a_linear_model_whose_weights_stay_apart_is_scored_as_if_they_were_together() -> None:
-    federation = people(30)
-    plan = ScoresSpec("h", 1, 1.0, "private").plan(
-        federation.group, schemas_of(federation.tables.values()), 30
-    )
-    encoders = tuple((schema.party, Encoder(schema.columns, "linear")) for schema in plan.schemas)
-    frame = InputSpec(encoders, LabelBlock(plan.schemas[0].label))
+    federation = Federation(tables_for(30, parties=2), budget=(10.0, 1e-5))
+    schemas = schemas_of(list(federation.tables.values()))
+    encoders = tuple((schema.party, Encoder(schema.columns, "linear")) for schema in schemas)
+    frame = InputSpec(encoders, LabelBlock(schemas[0].label))
     coefficients = np.array([[1.5, -0.5]])
     request = ScoresSpec("h", 1, linear_bound(frame, coefficients), "private")
     found = score_jointly(federation, request, linear_terms(frame, coefficients), trained_on={})
-    raw = {
-        "x": next(federation.tables["h"].blocks()).columns["x"],
-        "z": next(federation.tables["p0"].blocks()).columns["z"],
-    }
+    raw = {f"{party}.x": next(table.blocks()).columns["x"] for party, table in federation.tables.items()}
     assert np.allclose(found.sums, frame.features(raw) @ coefficients.T, atol=1e-5)
     assert found.ids[:2] == ("0", "1") and "exact" in found.statement
     known = trained_people(found.run)
