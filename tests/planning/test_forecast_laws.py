@@ -139,7 +139,7 @@ def test_equal_lists_of_people_need_no_matching() -> None:
 
 @pytest.mark.parametrize(
     ("bank", "shop", "common"),
-    [(130, 130, 90), (90, 90, 90), (70_000, 40_000, 30_000)],
+    [(130, 130, 90), (90, 90, 90), (33_000, 9_000, 8_000)],
     ids=["few", "equal", "many"],
 )
 def test_bytes_through_the_server_are_foretold_to_the_last_one(bank: int, shop: int, common: int) -> None:

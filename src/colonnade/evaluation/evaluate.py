@@ -307,11 +307,7 @@ def _stored_network_task(stored: Stored, federation: Federation, price: Price) -
             f"the last layer of this network is {design.receiver}'s and does not lie here, so it scores nobody. "
             "Nothing was charged. Give the folder of a run in one process, which has all parts."
         )
-    if design.regime == "paper" and not federation.public:
-        raise errors.OnlyForPublicData(
-            "this network was trained in the paper's regime: its scores would disclose the people it was trained on. "
-            "Train it with 'frozen' or 'private-local' to judge it on people who are not public."
-        )
+    network.refuse_paper(federation, "judge it on")
     read = [party for party, _ in network.frame.encoders]
     _check_parties(federation, "the network has a part of", [*read, design.receiver])
     if federation.tables[design.receiver].schema.label is None:

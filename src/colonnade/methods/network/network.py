@@ -96,14 +96,17 @@ class Network:
         people in `trained_on`, and altogether where nobody knows who was trained on; with ε sums carry noise and are
         charged.
         """
-        if self.design.regime == "paper" and not people.public:
-            raise OnlyForPublicData(
-                "this model was trained in the paper's regime: its scores would disclose the people it was trained on. "
-                "Train it with 'frozen' or 'private-local' to score people who are not public."
-            )
+        self.refuse_paper(people, "score")
         terms = {"delta": delta, "accepted_delta": accepted_delta, "alignment": people.alignment}
         scored = score_jointly(people, self.spec(epsilon, **terms), self.terms(), trained_on=trained_on)
         return replace(scored, sums=self.read(scored.sums))
+
+    def refuse_paper(self, people: Federation, purpose: str) -> None:
+        if self.design.regime == "paper" and not people.public:
+            raise OnlyForPublicData(
+                "this network was trained in the paper's regime: its scores would disclose the people it was trained "
+                f"on. Train it with 'frozen' or 'private-local' to {purpose} people who are not public."
+            )
 
     def tensors(self) -> Tensors:
         tensors: Tensors = {}
