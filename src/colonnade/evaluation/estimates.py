@@ -293,10 +293,6 @@ class TwoClassEstimate:
                 figures[name] = Figure(value, (noise or {}).get(name, 0.0), sampling, baseline[name])
         return cls(people, names, figures, threshold, scored, exact=noise is None)
 
-    @property
-    def confusion(self) -> Array:
-        return confusion(self.scored, self.threshold)
-
     @cached_property
     def recalibration(self) -> tuple[float, float]:
         return recalibration(self.scored)
@@ -322,7 +318,7 @@ class TwoClassEstimate:
             **_common(self),
             "classes": list(self.classes),
             "counts": self.scored.counts.round(1).tolist(),
-            "confusion": self.confusion.round(1).tolist(),
+            "confusion": confusion(self.scored, self.threshold).round(1).tolist(),
             "threshold": self.threshold_probability,
             "threshold_error": self.threshold_error,
             "recalibration": list(self.recalibration),

@@ -17,7 +17,7 @@ from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, LabelMismatch, LocalProtocolError, PlanError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
-from colonnade.numbers.field import Field, smallest_field
+from colonnade.numbers.field import Field, FieldArray, smallest_field
 from colonnade.privacy.events import COARSE_BITS, Event
 from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, PartyView, Reader, Server
 from colonnade.privacy.sensitivity.gradient import JointPhases, Kind, PhaseChange, Phases
@@ -29,7 +29,7 @@ from colonnade.protocols.plans import Spec, check_computing_parties, check_parti
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.protocols.sharing import Shared, block_rows, open_to, share, share_noise, total
-from colonnade.protocols.verified_products import complex_products, rotated
+from colonnade.protocols.verified_products import rotated
 from colonnade.runtime.party import Group, Party
 
 Array = NDArray[np.float64]
@@ -223,16 +223,6 @@ class EvaluationPlan(SharedPlan):
     @property
     def coefficients(self) -> int:
         return sum(head.sums * head.opened for head in self.heads)
-
-    @property
-    def opened_places(self) -> list[int]:
-        """Where what is opened stands among all products: of every sum the count, if it has one, then its waves."""
-        half, heads = self.width // 2, [head for head in self.heads for _ in range(head.sums)]
-        return [
-            place * self.width + at
-            for place, head in enumerate(heads)
-            for at in (*range(0 if head.counted else 1, half), *range(half + 1, self.width))
-        ]
 
     @property
     def block(self) -> int:
@@ -456,7 +446,7 @@ async def open_sums(
         scheme=plan.scheme,
         step="noise",
     )
-    noisy = total(sums).columns(plan.opened_places) + noise
+    noisy = total(sums) + noise
     opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="judgement")
     return None if opened is None else np.asarray(opened[0], dtype=np.int64)
 
@@ -505,14 +495,26 @@ def _weights(labels: NDArray[Any] | None, plan: EvaluationPlan, head: Head) -> l
 
 
 def _products(plan: EvaluationPlan, holder: Shared, others: Shared) -> Shared:
-    """Σ over people of the label holder's numbers times the others', sum by sum: real, then imaginary parts.
+    """Σ over people of the label holder's phases times the others': of every sum its count, if it has one, and waves.
 
     Each computing party makes them alone. The degree has doubled, and no mask is left.
     """
-    heads = [place for place, head in enumerate(plan.heads) for _ in range(head.sums)]
-    theirs = others.columns(place * plan.width + at for place in heads for at in range(plan.width)).share
-    share = None
-    if holder.share is not None and theirs is not None:
-        everybody = plan.field.encode(np.ones((holder.shape[0], 1), dtype=np.int64))
-        share = everybody.transpose_times(complex_products(holder.share, theirs, len(heads)))
-    return Shared(share, (1, holder.shape[1]), holder.degree + others.degree)
+    shape, degree = (1, plan.coefficients), holder.degree + others.degree
+    if holder.share is None or others.share is None:
+        return Shared(None, shape, degree)
+    width, half, start = plan.width, plan.width // 2, 0
+    opened: list[FieldArray] = []
+
+    def paired(words: NDArray[Any], row: int, column: int) -> FieldArray:
+        block = words[:, row * half : (row + 1) * half, column * half : (column + 1) * half]
+        return FieldArray(plan.field, np.ascontiguousarray(block.diagonal(axis1=1, axis2=2)[:, None]))
+
+    for place, head in enumerate(plan.heads):
+        theirs = others.share.columns(place * width, (place + 1) * width)
+        for _ in range(head.sums):
+            words = holder.share.columns(start, start + width).transpose_times(theirs).words
+            real = paired(words, 0, 0) - paired(words, 1, 1)
+            imaginary = paired(words, 0, 1) + paired(words, 1, 0)
+            opened += [real.columns(0 if head.counted else 1, half), imaginary.columns(1, half)]
+            start += width
+    return Shared(opened[0].stack_columns(opened[1:]), shape, degree)
