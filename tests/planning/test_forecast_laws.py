@@ -15,12 +15,10 @@ from typed import there, untyped
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
-from colonnade.federation.job import Job
 from colonnade.methods.encrypted import plan as encrypted_plan
 from colonnade.methods.method import Method
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.table import METHODS
-from colonnade.planning import recommend
 from colonnade.planning.cost import Axis, Cost, product, weighted
 from colonnade.planning.machine import Matching
 from colonnade.planning.pilot import PilotRuns
@@ -163,16 +161,6 @@ def test_bytes_through_the_server_are_foretold_to_the_last_one(bank: int, shop: 
 
 def schema_of(party: str) -> Schema:
     return Schema.parse(f"id = 'n'\ncolumns.{party} = {{kind = 'numeric', low = 0, high = 1}}")
-
-
-def test_a_run_is_foretold_for_its_report_only_where_everybody_declared_the_data_public() -> None:
-    job = Job.parse(
-        'name = "n"\ntask = "classification"\nmethod = "one-shot"\nparties = ["house0", "house1"]\nepsilon = 1.0'
-    )
-    for public in (False, True):
-        few, many = tables([1, 1], 80), tables([1, 1], 100)
-        federation = Federation([few[0], many[1]], budget=(1e9, 0.5), public=public)
-        assert (recommend.forecast_before_run(job, federation) is not None) == public
 
 
 @given(
