@@ -19,17 +19,10 @@ from scipy.special import logit
 from colonnade import errors
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import Table
+from colonnade.evaluation import predict
 from colonnade.evaluation.distributions import estimate_opened
 from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
-from colonnade.evaluation.predict import (
-    Saved,
-    Stored,
-    features_of,
-    network_of,
-    read_scores,
-    rows_of_model,
-    scores_of,
-)
+from colonnade.evaluation.predict import Saved, Stored, read_scores
 from colonnade.evaluation.scores import linear_terms, party_weights
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.baselines.gathering import label_values
@@ -65,11 +58,11 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
             "the model predicts nothing: principal components have no label to be judged by."
         )
     named = replace(declared, column=label)
-    table = rows_of_model(model.frame, path, id_columns, label=named)
+    table = predict.rows_of_model(model.frame, path, id_columns, label=named)
     table.check()
     scores, truth = [], []
     for block in table.blocks():
-        scores.append(scores_of(model, features_of(block, model.frame)))
+        scores.append(predict.scores_of(model, predict.features_of(block, model.frame)))
         truth.append(np.asarray(block.label))
     given = np.concatenate(scores)
     if isinstance(model, ModelFile) and not declared.classes:
@@ -300,7 +293,7 @@ def check_model(model: Saved) -> ModelFile:
 
 def _stored_network_task(stored: Stored, federation: Federation, price: Price) -> EvaluationTask:
     first = next(part for part in stored.parts.values() if isinstance(part, NetworkFile))
-    network = network_of(stored, first)
+    network = predict.network_of(stored, first)
     design = network.design
     if network.fusion is None:
         raise errors.ModelError(
