@@ -172,7 +172,7 @@ def _foretold(split: Split, method: str) -> float | None:
         plan = requested.plan(place.group, tuple(schemas.values()), len(split.train_labels))
     except ColonnadeError:
         return None
-    return PilotRuns(schemas, weighed=False).rehearse(chosen, requested, plan).cost.seconds
+    return PilotRuns(schemas, weighed=False).rehearse(chosen, requested, plan)[0].seconds
 
 
 def _in_words(foretold: Mapping[str, float | None]) -> str:

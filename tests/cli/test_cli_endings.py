@@ -51,7 +51,7 @@ def test_an_internal_error_after_a_charge_says_what_stays_charged(
     def broken(*_: object, **__: object) -> None:
         raise KeyError("a value of somebody")
 
-    monkeypatch.setattr("colonnade.evaluation.trained_run.train_on", broken)
+    monkeypatch.setattr("colonnade.federation.train.train_on", broken)
     said = cli("train", str(project.path("job.toml")), "--output", str(project.path("run")), code=1)
     assert "That stays charged" in said and "KeyError" in said and "somebody" not in said
 

@@ -31,34 +31,26 @@ def write(folder: Path, *, first: int, people: int, job: str, ledgers: Path, cla
     odds = 3.0 * age + 2.0 * spent + rng.logistic(size=people) * 0.6
     names = [f"c{first + number}" for number in range(people)]
     answer = np.where(odds > 0.4, "yes", "no")
-    if classes == 3:
-        answer = np.where(odds > 2, "maybe", answer)
-    if classes == 0:
-        answer = (3.0 * age + 2.0 * spent + 10.0 + 0.3 * rng.normal(size=people)).round(4)
-    columns: dict[str, dict[str, Any]] = {
-        "bank": {"id": names, "age": age.round(4), "buys": answer},
-        "shop": {"id": names, "spent": spent.round(4)},
-    }
+    columns = {"id": names, "age": age.round(4), "spent": spent.round(4), "buys": answer}
     declared = '["no", "yes"]' if classes == 2 else '["no", "maybe", "yes"]'
-    kind = f'"classes"\nclasses = {declared}' if classes else '"real"\nlow = 0\nhigh = 20'
-    labels = {"bank": f'[label]\ncolumn = "buys"\nkind = {kind}\n', "shop": ""}
-    for party, values in columns.items():
-        with (folder / f"{party}.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(values)
-            writer.writerows(zip(*values.values(), strict=True))
-        feature = "age" if party == "bank" else "spent"
+    label = f'[label]\ncolumn = "buys"\nkind = "classes"\nclasses = {declared}\n'
+
+    def keep(name: str, *wanted: str) -> None:
+        rows = zip(*(columns[column] for column in wanted), strict=True)
+        lines = [",".join(map(str, row)) for row in (wanted, *rows)]
+        (folder / f"{name}.csv").write_text("\n".join([*lines, ""]))
+
+    keep("bank", "id", "age", "buys")
+    keep("shop", "id", "spent")
+    keep("rows", "id", "age", "spent", "buys")
+    for party, feature, own in (("bank", "age", label), ("shop", "spent", "")):
         (folder / f"{party}.schema.toml").write_text(
-            f'id = "id"\ncolumns.{feature} = {{kind = "numeric", low = -1, high = 1}}\n{labels[party]}'
+            f'id = "id"\ncolumns.{feature} = {{kind = "numeric", low = -1, high = 1}}\n{own}'
         )
         (folder / f"{party}.toml").write_text(
             f'party = "{party}"\ndata = "{party}.csv"\nschema = "{party}.schema.toml"\ndataset = "people"\n'
             f'ledger = "{ledgers / party}.ledger"\n[[budget]]\nepsilon = 20.0\ndelta = 1e-5\n'
         )
-    with (folder / "rows.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "age", "spent", "buys"])
-        writer.writerows(zip(names, age, spent, answer, strict=True))
     path = folder / "job.toml"
     path.write_text(job)
     return path
@@ -81,7 +73,8 @@ def totals(folder: Path) -> dict[tuple[str, str, str], float]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that held people out, with everything that lies about it."""
     folder = tmp_path_factory.mktemp("evaluate")
-    job = write(folder, first=0, people=PEOPLE, job=f"{JOB}held_out = 0.3\n", ledgers=folder)
+    text = f'{JOB}method = "margin"\nheld_out = 0.3\n'
+    job = write(folder, first=0, people=PEOPLE, job=text, ledgers=folder)
     assert run(["train", str(job), "--output", str(folder / "run"), "--json"]) == 0
     return folder
 
@@ -102,20 +95,14 @@ def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(tra
     alone = "own columns alone would have"
     pages = {file.name: alone in file.read_text() for file in (trained / "run").rglob("*.html")}
     assert pages == {"bank.html": True, "shop.html": False, "report.html": False}
-    page = (trained / "run" / "report.html").read_text()
-    assert "How good it is on people held out" in page and page.count("<svg") >= 4
 
 
 def test_runs_are_listed_with_their_score(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, found = requested("runs", trained / "run", capsys=capsys)
     assert found["runs"][0]["score"].startswith("AUC 0.9")
-    assert run(["show", str(trained / "run")]) == 0
-    shown = capsys.readouterr().out
     card = trained / "card.md"
     assert run(["export", str(trained / "run"), "--card", str(card)]) == 0
     assert card.read_text().count("(data:image/svg+xml;base64,") == 4
-    assert "nobody has compared them" not in card.read_text()
-    assert "How good it is" in shown and "the commonest class alone" in shown and "AUC" in shown
 
 
 def test_public_rows_are_judged_exactly_and_for_nothing(
@@ -187,7 +174,8 @@ def test_what_cannot_be_judged_is_named_and_nothing_is_charged(
 def test_too_few_to_judge_on_are_refused_before_training_is_paid_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = write(tmp_path, first=0, people=600, job=f"{JOB}held_out = 0.05\n", ledgers=tmp_path)
+    text = f'{JOB}method = "moments"\nheld_out = 0.05\n'
+    job = write(tmp_path, first=0, people=600, job=text, ledgers=tmp_path)
     code, found = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 4 and "people would do" in found["error"]["message"], found
     # A twentieth of 600, and not a nineteenth, as of people of whom nobody is held out any more.
@@ -227,11 +215,9 @@ def test_another_share_and_other_columns_are_refused_and_nothing_is_charged(
     schema.write_text(schema.read_text().replace("high = 1", "high = 2"))
     code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code == 3 and "shop: the model reads spent" in found["error"]["message"], found
+    schema.write_text(schema.read_text().replace("high = 2", "high = 1"))
     schema = tmp_path / "other" / "bank.schema.toml"
     schema.write_text(schema.read_text().split("[label]")[0])
-    (tmp_path / "other" / "shop.schema.toml").write_text(
-        (tmp_path / "other" / "shop.schema.toml").read_text().replace("high = 2", "high = 1")
-    )
     code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code in (3, 4) and "label" in found["error"]["message"], found
     assert totals(trained) == before

@@ -1,16 +1,13 @@
-"""Figures against scikit-learn, and what is read from noisy characteristic functions against the truth."""
+"""Figures of people who may be looked at, against scikit-learn."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from ideals import ideal_evaluation
-from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
-from training_specs import evaluation_plan
+from sklearn import metrics
+from typed import there
 
 from colonnade.errors import InputError, ModelError
-from colonnade.evaluation.distributions import OpenedScore, estimate_opened_score
 from colonnade.evaluation.estimates import (
     Figure,
     ScoreDistribution,
@@ -18,11 +15,11 @@ from colonnade.evaluation.estimates import (
     calibration_curve,
     commonest,
     curves,
+    estimate_classes,
     estimate_two_classes,
     recalibration,
     threshold_of,
 )
-from colonnade.protocols.evaluation import EvaluationPlan, Opened
 
 PEOPLE = 4000
 
@@ -43,13 +40,17 @@ def test_figures_are_those_of_scikit_learn() -> None:
     scores = np.round(scores, 2)
     found = exact(scores, classes, threshold=-0.25).figures
     chances = 1 / (1 + np.exp(-scores))
-    assert found["AUC"].value == pytest.approx(roc_auc_score(classes, scores))
-    assert found["average precision"].value == pytest.approx(average_precision_score(classes, scores))
-    assert found["accuracy"].value == pytest.approx(float(((scores > -0.25) == classes).mean()))
-    assert found["log-loss"].value == pytest.approx(log_loss(classes, chances))
-    assert found["Brier score"].value == pytest.approx(brier_score_loss(classes, chances))
+    assert {name: figure.value for name, figure in found.items()} == pytest.approx(
+        {
+            "AUC": metrics.roc_auc_score(classes, scores),
+            "average precision": metrics.average_precision_score(classes, scores),
+            "accuracy": float(((scores > -0.25) == classes).mean()),
+            "log-loss": metrics.log_loss(classes, chances),
+            "Brier score": metrics.brier_score_loss(classes, chances),
+        }
+    )
     share = float(classes.mean())
-    assert found["log-loss"].baseline == pytest.approx(log_loss(classes, np.full(PEOPLE, share)))
+    assert found["log-loss"].baseline == pytest.approx(metrics.log_loss(classes, np.full(PEOPLE, share)))
     assert found["accuracy"].baseline == max(share, 1 - share)
     assert all(figure.noise == 0 and figure.sampling > 0 for figure in found.values())
 
@@ -60,20 +61,19 @@ def test_the_error_of_sampling_is_how_far_figures_of_other_people_lie() -> None:
     assert 0.5 < np.mean([figure.sampling for figure in figures]) / spread < 2.0
 
 
-def test_the_error_of_sampling_does_not_follow_the_last_digits_of_floats() -> None:
-    scores, classes = people()
-    requested = plan()
-    made = Opened(requested, "run", False, None, noisy(requested, opened(requested, scores, classes), 1))
-    pairs = [
-        (exact(scores, classes), exact(scores * (1 + 1e-13), classes)),
-        (
-            estimate_opened_score(made, centre=0.2, threshold=0.0, chances=True),
-            estimate_opened_score(made, centre=0.2 + 1e-13, threshold=0.0, chances=True),
-        ),
-    ]
-    for one, other in pairs:
-        for name, figure in one.figures.items():
-            assert other.figures[name].error == pytest.approx(figure.error, rel=1e-6), name
+def test_rows_of_several_classes_have_the_figures_of_scikit_learn() -> None:
+    rng, names = np.random.default_rng(4), ("low", "mid", "high", "top")
+    codes = rng.integers(0, 4, PEOPLE)
+    scores = np.eye(4)[codes] + rng.normal(size=(PEOPLE, 4))
+    evaluated = estimate_classes(scores, codes, names=names, chances=True)
+    chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    said = scores.argmax(axis=1)
+    assert evaluated.figures["accuracy"].value == pytest.approx(metrics.accuracy_score(codes, said))
+    assert evaluated.figures["log-loss"].value == pytest.approx(metrics.log_loss(codes, chances))
+    squares = ((chances - np.eye(4)[codes]) ** 2).sum(axis=1).mean()
+    assert evaluated.figures["Brier score"].value == pytest.approx(squares)
+    assert np.array_equal(there(evaluated.confusion), metrics.confusion_matrix(codes, said))
+    assert "log-loss" not in estimate_classes(scores, codes, names=names, chances=False).figures
 
 
 def test_rules_find_the_threshold_that_they_name() -> None:
@@ -84,12 +84,10 @@ def test_rules_find_the_threshold_that_they_name() -> None:
         return scores > threshold_of(rule, law)
 
     def f1(said: np.ndarray) -> float:
-        result: float = 2 * (said & (classes == 1)).sum() / (said.sum() + classes.sum())
-        return result
+        return float(2 * (said & (classes == 1)).sum() / (said.sum() + classes.sum()))
 
     def cost(said: np.ndarray) -> float:
-        result: float = 5 * (~said & (classes == 1)).sum() + (said & (classes == 0)).sum()
-        return result
+        return float(5 * (~said & (classes == 1)).sum() + (said & (classes == 0)).sum())
 
     others = [scores > level for level in np.quantile(scores, np.linspace(0.01, 0.99, 99))]
     assert f1(predicted("f1")) >= max(map(f1, others))
@@ -144,65 +142,3 @@ def test_one_class_alone_is_refused() -> None:
 def test_a_figure_has_no_more_digits_than_its_error_allows() -> None:
     assert str(Figure(0.89134, 0.03, 0.04, 0.5)) == "0.89 ± 0.05"
     assert str(Figure(0.89134, 0.0, 0.0004, 0.5)) == "0.8913 ± 0.0004"
-
-
-# From what the protocol opens.
-
-
-def plan() -> EvaluationPlan:
-    return evaluation_plan(
-        'column = "buys", kind = "classes", classes = ["no", "yes"]', ((4.0, 3.0),), PEOPLE
-    )
-
-
-def opened(requested: EvaluationPlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """What would be opened without noise: half of each score with each owner."""
-    half = dict.fromkeys(("bank", "shop"), scores[:, None] / 2)
-    return ideal_evaluation(half, classes, requested).astype(np.int64)
-
-
-def noisy(requested: EvaluationPlan, values: np.ndarray, seed: int) -> np.ndarray:
-    sigma = requested.deviation * requested.scale
-    return values + np.rint(np.random.default_rng(seed).normal(size=len(values)) * sigma).astype(np.int64)
-
-
-def test_without_noise_everything_is_read_as_it_is() -> None:
-    scores, classes = people()
-    requested = plan()
-    opened_score = OpenedScore.of(opened(requested, scores, classes), requested, 0.0)
-    truth = exact(scores, classes).figures
-    assert opened_score.auc() == pytest.approx(truth["AUC"].value, abs=1e-3)
-    assert opened_score.mean_losses()["log-loss"] == pytest.approx(truth["log-loss"].value, abs=0.004)
-    assert opened_score.mean_losses()["Brier score"] == pytest.approx(truth["Brier score"].value, abs=0.002)
-    scored = opened_score.distribution()
-    assert scored.counts == pytest.approx([PEOPLE - classes.sum(), classes.sum()])
-    assert float((scored.people[1] * (scored.scores > 0)).sum()) / classes.sum() == pytest.approx(
-        float((scores[classes == 1] > 0).mean()), abs=0.02
-    )
-
-
-def test_noise_moves_the_auc_by_nothing_on_average_and_by_what_is_said() -> None:
-    scores, classes = people()
-    requested = plan()
-    values = opened(requested, scores, classes)
-    found = np.array(
-        [OpenedScore.of(noisy(requested, values, seed), requested, 0.0).auc() for seed in range(400)]
-    )
-    truth = exact(scores, classes).figures["AUC"].value
-    # Four deviations of the mean of 400, and what the series and the counts leave.
-    assert abs(found.mean() - truth) < 4 * found.std() / 20 + 1e-3
-    made = Opened(requested, "run", False, None, noisy(requested, values, 1))
-    evaluated = estimate_opened_score(made, centre=0.0, threshold=0.0, chances=True)
-    assert 0.5 < evaluated.figures["AUC"].noise / found.std() < 2.0
-    for name, figure in evaluated.figures.items():
-        assert abs(figure.value - exact(scores, classes).figures[name].value) < 5 * figure.noise + 0.01, name
-    assert np.diff(np.array(evaluated.to_data()["curves"]["roc"]), axis=0).min() >= 0
-
-
-def test_a_class_that_the_noise_hides_is_named() -> None:
-    scores, _ = people()
-    requested = plan()
-    with pytest.raises(ModelError, match="class 'yes' does not stand out of the noise"):
-        OpenedScore.of(opened(requested, scores, np.zeros(PEOPLE, dtype=np.int64)), requested, 0.0)
-    with pytest.raises(ModelError, match="class 'no'"):
-        OpenedScore.of(opened(replace(requested), scores, np.ones(PEOPLE, dtype=np.int64)), requested, 0.0)

@@ -134,7 +134,7 @@ def train_until_killed(project: Project, output: str) -> None:
         raise Killed
 
     with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
+        patched.setattr("colonnade.federation.train.train_on", kill)
         train(project, "--output", output)
 
 

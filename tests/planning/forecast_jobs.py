@@ -61,7 +61,7 @@ def foretold(method: str, requested: TrainingSpec, plan: Plan, made: list[Table]
     """The forecast from pilots alone, for people whom all hold in one order."""
     schemas = {table.party: table.public() for table in made}
     rehearsals = PilotRuns(schemas, effort=0.0, tries=1, weighed=False)
-    cost = rehearsals.rehearse(untyped(METHODS[method]), requested, plan).cost
+    cost, _, _ = rehearsals.rehearse(untyped(METHODS[method]), requested, plan)
     asking = Matching(plan.group, schemas, "auto", plan.rows, dict.fromkeys(schemas, plan.rows)).cost(plan)
     return cost if asking is None else weighted([(1.0, cost), (1.0, asking)])
 

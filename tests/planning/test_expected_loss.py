@@ -13,21 +13,16 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.planning.forecast import A_POINT, HALF_A_POINT, LAWS, expected_loss
+from colonnade.planning.forecast import A_POINT, expected_loss
 from colonnade.runtime.party import Group
-
-
-def quadratic(size: int, seed: int) -> tuple[Any, Any]:
-    draws = np.random.default_rng(seed)
-    rows = draws.normal(size=(200, size)) * np.geomspace(1.0, 0.01, size)
-    return rows.T @ rows, rows.T @ (rows @ draws.normal(size=size) + draws.normal(size=200))
 
 
 @pytest.mark.parametrize("size", [2, 5, 12])
 def test_a_noisy_quadratic_costs_what_the_theorem_says_up_to_its_factor(size: int) -> None:
-    matrix, right = quadratic(size, size)
-    draws, damping = np.random.default_rng(1), 3.0
-    damped = matrix + damping * np.eye(size)
+    draws, damping = np.random.default_rng(size), 3.0
+    rows = draws.normal(size=(200, size)) * np.geomspace(1.0, 0.01, size)
+    right = rows.T @ (rows @ draws.normal(size=size) + draws.normal(size=200))
+    damped = rows.T @ rows + damping * np.eye(size)
     best = np.linalg.solve(damped, right)
     ratios = []
     for _ in range(200):
@@ -100,13 +95,6 @@ def test_nothing_is_said_of_what_was_not_studied() -> None:
     [(0.001, "Less than half a point"), (0.02, "About 2.0 points"), (0.4, "More than 15 points")],
 )
 def test_a_plan_says_what_is_lost_in_words(lost: float, said: str) -> None:
-    law = LAWS["margin"]
-    expected = {
-        "lost": lost,
-        "low": max(0.0, (lost + HALF_A_POINT) / law.factor - HALF_A_POINT),
-        "high": (lost + HALF_A_POINT) * law.factor - HALF_A_POINT,
-        "people_for_a_point": 74_644,
-    }
+    expected = {"lost": lost, "low": lost / 2, "high": 2 * lost, "people_for_a_point": 74_644}
     text = " ".join(" ".join(_expected_lines({"expected": expected}, 100)).split())
     assert text.startswith(f"What to expect {said}") and "75,000 people" in text
-    assert _expected_lines({"expected": None}, 100) == []

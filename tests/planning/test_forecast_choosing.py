@@ -11,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import there, untyped
 
-from colonnade.cli import plan_answer as facts
-from colonnade.cli.plan_answer import notes
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError
-from colonnade.federation.job import Job
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.planning.cost import Cost
@@ -51,12 +48,10 @@ LABELS = {
 }
 
 
-def candidate(
-    name: str, *errors: float | None, size: float = 1.0, admits: bool | None = True, split: bool = False
-) -> Candidate:
+def candidate(name: str, *errors: float | None, admits: bool | None = True, split: bool = False) -> Candidate:
     known = any(error is not None for error in errors)
     expected = Expected(errors, 100) if known else None
-    made = Forecast(Cost({("a", "b", "x"): size}), True, None, "products", expected, split=split)
+    made = Forecast(Cost(), True, None, "products", expected, split=split)
     return Candidate(untyped(METHODS[name]), answers=(Answer("bank", admits, ""),), forecast=made)
 
 
@@ -118,57 +113,46 @@ def test_one_or_two_trials_tell_nobody_apart(a: float, b: float, c: float, d: fl
         assert not difference(Expected(one, 9), Expected(other, 9)).worse
 
 
-def test_a_cheap_model_in_parts_with_one_trial_is_not_recommended_on_a_large_table() -> None:
-    """As it was with a table of credits: within 0.022 of one trial, and one hundredth of the bytes."""
-    own = candidate("margin", 0.171, 0.168, size=400)
-    cheap = candidate("one-shot", 0.191, size=4, split=True)
-    better = candidate("one-shot", 0.101, size=4, split=True)
-    for other in (cheap, better):
-        choice = choose((own, candidate("moments", 0.172, 0.171, size=20), other))
-        assert choice.recommended == "margin"
-        assert "in at least 3 trials on the same people" in choice.why
-        assert "one-shot would leave the model in parts" in choice.why
-        assert "Too few trials to compare it with: moments." in choice.why
+OWN = candidate("margin", 0.171, 0.168)
+CHEAP, BETTER = (candidate("one-shot", error, split=True) for error in (0.191, 0.101))
+ALSO = candidate("moments", 0.172, 0.171)
+IN_PARTS = candidate("intermediate", 0.30, 0.31, 0.32, 0.30, split=True)
+PARTS = candidate("one-shot", 0.20, 0.21, 0.22, 0.20, split=True)
+# What people drawn anew do to one they do to the other: only the difference counts.
+SURE, WIDE = candidate("moments", 0.20, 0.24, 0.28, 0.22), candidate("local", 0.23, 0.29, 0.32, 0.26)
+NEAR, NEXT = candidate("slr", 0.20, 0.24, 0.28, 0.22), candidate("moments", 0.23, 0.22, 0.27, 0.21)
+REFUSED = candidate("slr", 0.1, 0.1, 0.1, admits=False)
+USUAL, CLOSE = candidate("moments", 0.21, 0.22, 0.20), candidate("local", 0.20, 0.23, 0.20)
+FAR, ONCE = candidate("functional", 0.11, 0.12, 0.10), candidate("local", 0.2)
+UNKNOWN = candidate("functional", None)
+FEW = "Too few trials to compare it with: moments."
+LEFT = "one-shot would leave the model in parts"
 
 
-def test_a_model_in_parts_is_recommended_to_who_asks_for_one() -> None:
-    own = candidate("intermediate", 0.30, 0.31, 0.32, 0.30, split=True)
-    other = candidate("one-shot", 0.20, 0.21, 0.22, 0.20, split=True)
-    assert choose((own, other)).recommended == "one-shot"
-    assert "Its model stays in parts" in choose((own, other)).why
-    released = candidate("moments", 0.30, 0.31, 0.32, 0.30)
-    assert choose((released, other)).recommended == "moments"
-
-
-def test_a_method_with_a_wide_error_bar_is_not_recommended_over_a_better_one() -> None:
-    # What people drawn anew do to one they do to the other: only the difference counts.
-    sure = candidate("moments", 0.20, 0.24, 0.28, 0.22, size=50)
-    wide = candidate("local", 0.23, 0.29, 0.32, 0.26, size=5)
-    assert choose((sure, wide)).recommended == "moments"
-    found = choose((wide, sure))
-    assert found.recommended == "moments"
-    assert found.why.startswith(
-        "In 4 trials on the same people its error, 0.235, is smaller than that of local"
-    )
-
-
-def test_a_difference_within_its_own_error_keeps_the_jobs_own_whatever_others_send() -> None:
-    one = candidate("slr", 0.20, 0.24, 0.28, 0.22, size=50)
-    other = candidate("moments", 0.23, 0.22, 0.27, 0.21, size=5)
-    assert choose((one, other)).recommended == "slr"
-    assert choose((other, one)).recommended == "moments"
-
-
-def test_without_the_jobs_own_it_is_the_usual_method_unless_another_is_shown_to_be_better() -> None:
-    refused = candidate("slr", 0.1, 0.1, 0.1, admits=False)
-    usual, near = candidate("moments", 0.21, 0.22, 0.20), candidate("local", 0.20, 0.23, 0.20)
-    choice = choose((refused, near, usual), usual="moments")
-    assert choice.recommended == "moments" and "the usual one for this task" in choice.why
-    far = candidate("functional", 0.11, 0.12, 0.10)
-    assert choose((refused, near, usual, far), usual="moments").recommended == "functional"
-    once = candidate("local", 0.2)
-    assert choose((refused, once)).recommended is None
-    assert "Nothing was tried at least 3 times" in choose((refused, once)).why
+@pytest.mark.parametrize(
+    ("entries", "recommended", "said"),
+    [
+        ((OWN, ALSO, CHEAP), "margin", ("in at least 3 trials on the same people", LEFT, FEW)),
+        ((OWN, ALSO, BETTER), "margin", (LEFT, FEW)),
+        ((IN_PARTS, PARTS), "one-shot", ("Its model stays in parts",)),
+        ((USUAL, PARTS), "moments", (LEFT,)),
+        ((SURE, WIDE), "moments", ()),
+        ((WIDE, SURE), "moments", ("In 4 trials on the same people its error, 0.235, is smaller",)),
+        ((NEAR, NEXT), "slr", ()),
+        ((NEXT, NEAR), "moments", ()),
+        ((REFUSED, CLOSE, USUAL), "moments", ("the usual one for this task", "A budget refuses slr")),
+        ((REFUSED, CLOSE, USUAL, FAR), "functional", ()),
+        ((REFUSED, ONCE), None, ("Nothing was tried at least 3 times",)),
+        ((REFUSED, CLOSE, UNKNOWN), "local", ("Nothing foretells the error of functional",)),
+        ((REFUSED,), None, ("No budget admits",)),
+        ((UNKNOWN,), None, ("Nothing foretells",)),
+    ],
+)
+def test_a_method_is_recommended_with_the_reason(
+    entries: tuple[Candidate, ...], recommended: str | None, said: tuple[str, ...]
+) -> None:
+    choice = choose(entries, usual="moments")
+    assert choice.recommended == recommended and all(words in choice.why for words in said)
 
 
 TRIALS = st.lists(st.floats(0, 1), min_size=2, max_size=6)
@@ -242,40 +226,20 @@ def test_a_race_ends_when_time_is_up_and_leaves_who_cannot_run_again_alone() -> 
     assert race([], seconds=9.0) == ()
 
 
-def test_what_is_refused_or_unknown_is_named_and_not_recommended() -> None:
-    choice = choose(
-        (candidate("moments", 0.1, admits=False), candidate("local", 0.4, 0.4, 0.4), candidate("slr", None))
-    )
-    assert choice.recommended == "local"
-    assert "A budget refuses moments" in choice.why and "Nothing foretells the error of slr" in choice.why
-    assert "No budget admits" in choose((candidate("moments", 0.1, admits=False),)).why
-    assert "Nothing foretells" in choose((candidate("moments", None),)).why
-
-
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_the_area_under_the_curve_stands_beside_the_error_of_classes(task: Task) -> None:
+def test_a_plan_has_one_answer_and_an_area_under_the_curve_for_classes(task: Task) -> None:
     made = tables([2, 2], 600, task=task)
-    owners = [table.party for table in made]
-    job = Job.parse(
-        f"name = 'n'\ntask = '{task}'\nmethod = 'moments'\nparties = {owners}\nactive = '{owners[0]}'\nepsilon = 4.0"
+    requested, plan, _ = planned("moments", made, 600, task=task, options={})
+    schemas = {table.party: table.public() for table in made}
+    one, again = (
+        forecast(PilotRuns(schemas, weighed=False), untyped(METHODS["moments"]), requested, plan)
+        for _ in range(2)
     )
-    notify = facts.plan_facts(
-        job,
-        {table.party: table.public() for table in made},
-        files={},
-        rows=600,
-        held=dict.fromkeys(owners, 600),
-        named=frozenset(),
-        advance=lambda step, done, total: None,
-    )
-    found = notify["methods"][0]["forecast"]["expected"]
-    said = " ".join(notes(notify))
-    if task == "regression":
-        assert found["auc"] is None and "AUC" not in said
-        return
-    # Whoever tells classes apart by chance has an area of 1/2 and an error of 1/2.
-    assert 0.5 < found["auc"] < 1 and found["error"] < 0.5
-    assert f"AUC on the same people: moments {found['auc']:.3f}. " in said
+    assert one.expected == again.expected and len(there(one.expected).errors) == 2
+    assert there(one.trial)(5) == there(again.trial)(5)
+    area = there(one.expected).auc
+    # Whoever tells classes apart by chance has an area of 1/2.
+    assert area is None if task == "regression" else 0.5 < there(area) < 1
 
 
 @pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
@@ -294,57 +258,26 @@ def test_invented_people_are_as_declared_and_the_same_every_time(label: str) -> 
     assert set(people.held_out["bank"].ids()).isdisjoint(table.ids())
 
 
-def test_invented_columns_say_something_about_the_label() -> None:
+def test_people_of_another_draw_are_others_whose_columns_say_the_same_of_the_label() -> None:
     schema = Schema.parse(EVERY_KIND + LABELS["real"]).public("bank")
-    (block,) = SyntheticPeople({"bank": schema}, 4000).tables(4000)["bank"].blocks()
-    features = schema.encoder("linear").encode(block)
-    targets = np.asarray(block.label) - np.mean(np.asarray(block.label))
-    fitted = features @ np.linalg.lstsq(features, targets, rcond=None)[0]
-    # People and seed are fixed, so that this is a number and not a chance.
-    assert 0.2 < np.var(fitted) / np.var(targets) < 0.9
+    ages, fits = [], []
+    for draw in (0, 1):
+        (block,) = SyntheticPeople({"bank": schema}, 4000, draw=draw).tables(4000)["bank"].blocks()
+        x = np.column_stack([schema.encoder("linear").encode(block), np.ones(4000)])
+        fits.append(np.linalg.lstsq(x, np.asarray(block.label), rcond=None)[0])
+        ages.append(block.columns["age"])
+        # People and seed are fixed, so that this is a number and not a chance.
+        assert 0.2 < np.var(x @ fits[-1]) / np.var(np.asarray(block.label)) < 0.9
+    assert not np.array_equal(ages[0], ages[1])
+    assert np.corrcoef(*fits)[0, 1] > 0.95
 
 
-def test_people_of_another_draw_are_others_with_the_same_columns() -> None:
-    schema = Schema.parse(EVERY_KIND + LABELS["real"]).public("bank")
-    fits = []
-    for draw, people in ((0, 4000), (1, 4000), (0, 300)):
-        (block,) = SyntheticPeople({"bank": schema}, people, draw=draw).tables(people)["bank"].blocks()
-        x = np.column_stack([schema.encoder("linear").encode(block), np.ones(people)])
-        fits.append((block, np.linalg.lstsq(x, np.asarray(block.label), rcond=None)[0]))
-    (one, fit), (other, again), _ = fits
-    assert not np.array_equal(one.columns["age"], other.columns["age"])
-    assert np.corrcoef(fit, again)[0, 1] > 0.95, "what columns say of the label is the same"
-
-
-def test_a_plan_has_one_answer() -> None:
-    made = tables([2, 2], 600)
-    requested, plan, _ = planned("moments", made, 600, options={})
-    schemas = {table.party: table.public() for table in made}
-    one, again = (
-        forecast(PilotRuns(schemas, weighed=False), untyped(METHODS["moments"]), requested, plan)
-        for _ in range(2)
-    )
-    assert one.expected == again.expected and one.expected is not None and len(one.expected.errors) == 2
-    assert one.trial is not None and again.trial is not None and one.trial(5) == again.trial(5)
-
-
-def test_progress_goes_forward_and_is_full_only_at_the_end() -> None:
-    heard: list[int] = []
-    work = Work(lambda step, done, total: heard.append(done), parts=3)
-    for left in (5.0, 1.0, 0.1):
-        work.remaining(left)
-        work.done()
-    assert max(heard) < 100
-    work.end()
-    assert heard == sorted(heard) and heard[-1] == 100
-
-
-def test_progress_takes_parts_to_come_for_as_long_as_the_first() -> None:
-    heard: list[int] = []
-    work = Work(lambda step, done, total: heard.append(done), parts=10)
-    work.remaining(600.0)
+def test_progress_is_full_when_every_part_is_over() -> None:
+    heard: list[tuple[int, int]] = []
+    work = Work(lambda step, done, total: heard.append((done, total)), parts=2)
     work.done()
-    assert max(heard) <= 10
+    work.done()
+    assert heard == [(0, 2), (1, 2), (2, 2)]
 
 
 def test_a_method_whose_trials_take_too_long_has_no_prediction_unless_it_has_a_twin() -> None:

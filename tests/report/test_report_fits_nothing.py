@@ -9,8 +9,7 @@ import pytest
 import sklearn.linear_model
 from cli_project import write_project
 
-from colonnade.evaluation.held_out import evaluate_trained
-from colonnade.evaluation.trained_run import TrainedRun, finish_training
+from colonnade.evaluation.held_out import TrainedRun, evaluate_trained, finish_training
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import federation_of, party_files

@@ -56,26 +56,23 @@ def plan_facts(
     and no ledger is written.
     """
     trained, chosen = forecast.trained_on(rows, job.held_out), forecast.left_open(job)
-    # Trials that choose the method are a part, each method is one, and so is the exact model they are read against.
-    work = forecast.Work(advance, chosen + recommend.looked_at(job, named) + simulated)
+    # Trials that choose the method are a part, each method is one, and the last is to compare them.
+    work = forecast.Work(advance, chosen + len(recommend.able_methods(job, named)) + 1)
     with prefix_job_errors(job):
-        job = forecast.settle(
-            job, recommend.group_of(job, schemas), schemas, rows=trained, remaining=work.remaining
-        )
+        job = forecast.settle(job, recommend.group_of(job, schemas), schemas, rows=trained)
     if chosen:
         work.done()
     plan = recommend.plan_job(job, schemas, rows=trained)
     here = Machine.measured() if measured or there is not None else None
-    pilot_runs = PilotRuns(schemas, effort=effort, remaining=work.remaining)
+    pilot_runs = PilotRuns(schemas, effort=effort)
     matching = Matching(plan.group, schemas, job.alignment, rows, held)
     look = recommend.Candidates(job, plan, schemas, files, pilot_runs, matching)
-    wanted = None if named is None else named | {job.method}
-    entries = look.all(wanted, simulated=simulated, work=work)
+    entries = look.all(named, simulated=simulated, work=work)
     spec = TrainingSpec(job.task, job.epsilon)
     exact = pilot_runs.error_without_privacy(spec, plan, job.components) if simulated else None
     usual, _ = default_method(job.task, plan.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
     recommended, why = recommend.choose(entries, usual=usual)
-    work.end()
+    work.done()
     rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
     bandwidth = line.bandwidth if math.isfinite(line.bandwidth) else None
     # In which way ids are matched, and what that is of the forecast; nothing where they are simply equal.

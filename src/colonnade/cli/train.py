@@ -77,14 +77,15 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> tuple[R
         with progress(chosen or public) as advance:
             work = Work(advance, chosen + public)
             schemas, people = schemas_of(federation), people_of(federation)
-            job = settle(job, federation.group, schemas, rows=people, remaining=work.remaining)
+            job = settle(job, federation.group, schemas, rows=people)
             features = federation.features(job.task)
             # Generously what its files may need: the matrix, and a page and facts that name every column.
             folder.reserve((1 << 20) + 4096 * features + 16 * features * features)
             if chosen:
                 work.done()
-            made = forecast_before_run(job, federation, work.remaining)
-            work.end()
+            made = forecast_before_run(job, federation)
+            if public:
+                work.done()
         try:
             result, failure = None, None
             with progress() as advance, Clock() as clock:

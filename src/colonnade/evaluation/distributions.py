@@ -42,12 +42,20 @@ _STEPS = 60
 
 
 def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances: bool) -> estimates.Estimate:
-    """`centres` are added to everybody's scores; `chances` says that scores are log-odds."""
-    if opened.plan.numbers:
-        return estimate_opened_numbers(opened, centre=float(centres[0]))
+    """`centres` are added to everybody's scores; `chances` says that scores are log-odds.
+
+    Of several classes each is read against the rest: what is opened is the distribution of each score alone.
+    """
+    first, plan = float(centres[0]), opened.plan
+    if plan.numbers:
+        return estimate_opened_numbers(opened, centre=first)
     if len(centres) == 1:
-        return estimate_opened_score(opened, centre=float(centres[0]), threshold=threshold, chances=chances)
-    return estimate_opened_classes(opened, centres)
+        return estimate_opened_score(opened, centre=first, threshold=threshold, chances=chances)
+    each = tuple(
+        estimate_opened_score(opened, centre=float(centre), threshold=0.0, chances=True, place=place)
+        for place, centre in enumerate(centres)
+    )
+    return estimates.ClassEstimate(plan.rows, tuple(plan.label.classes), each)
 
 
 def redrawn(opened: Opened, clean: Array, what: str) -> Iterator[Array]:
@@ -233,15 +241,6 @@ def estimate_opened_score(
     return replace(estimate, redrawn=tuple(one for one, _ in again))
 
 
-def estimate_opened_classes(opened: Opened, centres: Array) -> estimates.ClassEstimate:
-    """Each against the rest: what is opened is the distribution of each score alone."""
-    each = tuple(
-        estimate_opened_score(opened, centre=float(centre), threshold=0.0, chances=True, place=place)
-        for place, centre in enumerate(centres)
-    )
-    return estimates.ClassEstimate(opened.plan.rows, tuple(opened.plan.label.classes), each)
-
-
 # Numbers.
 
 
@@ -297,54 +296,46 @@ def estimate_opened_numbers(opened: Opened, *, centre: float) -> estimates.Numbe
     shift = float(plan.label.from_unit(0.0)) - centre
 
     def read(coefficients: NDArray[Any]) -> tuple[NumberDistribution, NumberDistribution]:
-        residual = NumberDistribution.of(coefficients, plan, RESIDUAL)
-        truth = NumberDistribution.of(coefficients, plan, LABEL)
-        return replace(residual, values=residual.values + shift), truth
+        wrong, truth = (NumberDistribution.of(coefficients, plan, place) for place in (RESIDUAL, LABEL))
+        return wrong, truth
 
-    wrong, truth = read(opened.coefficients)
-    clean = np.zeros(plan.coefficients)
-    for place, one in ((RESIDUAL, replace(wrong, values=wrong.values - shift)), (LABEL, truth)):
+    def errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, estimates.Figure]:
+        return _errors(replace(wrong, values=wrong.values + shift), truth, plan.rows)
+
+    found, clean = read(opened.coefficients), np.zeros(plan.coefficients)
+    for place, one in zip((RESIDUAL, LABEL), found, strict=True):
         sums = one.shares @ plan.heads[place].waves(one.values)
         plan.write_head(place, clean, np.zeros(1), plan.rows * sums[None])
-    again = [_errors(*read(drawn)) for drawn in redrawn(opened, clean, f"judgement {opened.run}")]
-    values, noise = _errors(wrong, truth), {}
-    for name, value in values.items():
-        drawn = [one[name] for one in again]
-        noise[name] = math.hypot(estimates.spread(drawn), float(np.mean(drawn)) - value)
-    figures = {
-        name: estimates.Figure(values[name], noise[name], sampling, baseline)
-        for name, sampling, baseline in _baseline(wrong, truth, plan.rows)
-        if name != "R²" or values["variance"] > CLEAR_VARIANCE * noise["variance"]
-    }
-    pairs = _pairs(plan, opened.coefficients, centre, values["RMSE"])
+    again = [errors(*read(drawn)) for drawn in redrawn(opened, clean, f"judgement {opened.run}")]
+    figures = errors(*found)
+    for name, figure in figures.items():
+        drawn = [one[name].value for one in again]
+        noise = math.hypot(estimates.spread(drawn), float(np.mean(drawn)) - figure.value)
+        figures[name] = replace(figure, noise=noise)
+    variance = figures.pop("variance")
+    if not variance.value > CLEAR_VARIANCE * variance.noise:
+        del figures["R²"]
+    pairs = _pairs(plan, opened.coefficients, centre, figures["RMSE"].value)
     return estimates.NumberEstimate(plan.rows, label.column, figures, pairs, exact=False)
 
 
-def _errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, float]:
-    square = wrong.mean(wrong.values**2)
-    variance = truth.deviation(truth.values) ** 2
-    return {
-        "RMSE": math.sqrt(square),
-        "MAE": wrong.mean(np.abs(wrong.values)),
-        "R²": 1.0 - square / max(variance, 1e-300),
-        "variance": variance,
-    }
-
-
-def _baseline(
-    wrong: NumberDistribution, truth: NumberDistribution, people: int
-) -> list[tuple[str, float, float]]:
+def _errors(wrong: NumberDistribution, truth: NumberDistribution, people: int) -> dict[str, estimates.Figure]:
+    """Without noise, each with what chance does to it and what the mean alone would have."""
     square, root = wrong.mean(wrong.values**2), math.sqrt(people)
-    apart = truth.values - truth.mean(truth.values)
+    apart, away = truth.values - truth.mean(truth.values), np.abs(wrong.values)
     variance = max(truth.mean(apart**2), 1e-300)
     chance = wrong.deviation(wrong.values**2)
     # Residuals and labels go together, which makes the error of their ratio smaller than this.
     ratio = math.hypot(chance / variance, square / variance**2 * truth.deviation(apart**2))
-    return [
-        ("RMSE", chance / (2.0 * math.sqrt(square) * root) if square > 0 else 0.0, math.sqrt(variance)),
-        ("MAE", wrong.deviation(np.abs(wrong.values)) / root, truth.mean(np.abs(apart))),
-        ("R²", ratio / root, 0.0),
-    ]
+    sampling = chance / (2.0 * math.sqrt(square) * root) if square > 0 else 0.0
+    return {
+        "RMSE": estimates.Figure(math.sqrt(square), 0.0, sampling, math.sqrt(variance)),
+        "MAE": estimates.Figure(
+            wrong.mean(away), 0.0, wrong.deviation(away) / root, truth.mean(np.abs(apart))
+        ),
+        "R²": estimates.Figure(1.0 - square / variance, 0.0, ratio / root, 0.0),
+        "variance": estimates.Figure(variance, 0.0, 0.0, 0.0),
+    }
 
 
 def _pairs(

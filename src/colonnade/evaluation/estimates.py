@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -175,23 +175,22 @@ def recalibration(scored: ScoreDistribution) -> tuple[float, float]:
 
 def threshold_of(rule: str, scored: ScoreDistribution) -> float:
     """The score above which the second class is predicted, by a rule or a probability."""
-    chance = _number(rule)
-    if chance is not None:
-        if not 0.0 < chance < 1.0:
-            raise InputError(
-                f"threshold: found {rule!r}; a probability is between 0 and 1, and rules are {RULES}."
-            )
-        return float(logit(chance))
     false, true = scored.above * scored.counts[:, None]
     missed = scored.counts[1] - true
-    name, _, said = rule.partition("=")
+    name, _, said = rule.rpartition("=")
+    try:
+        wanted = float(said)
+    except ValueError:
+        wanted = 0.0
+    if "=" not in rule and 0.0 < wanted < 1.0:
+        return float(logit(wanted))
     if rule == "balanced":
         value = scored.above[1] - scored.above[0]
     elif rule == "f1":
         value = 2.0 * true / (2.0 * true + false + missed)
     elif name == "cost" and (pair := re.fullmatch(r"([0-9.]+):([0-9.]+)", said)):
         value = -(float(pair[1]) * missed + float(pair[2]) * false)
-    elif name in ("recall", "share") and (wanted := _number(said)) is not None and 0.0 < wanted < 1.0:
+    elif name in ("recall", "share") and 0.0 < wanted < 1.0:
         reached = scored.above[1] if name == "recall" else (true + false) / scored.counts.sum()
         return _below(scored, int(np.searchsorted(reached, wanted - 1e-12)))
     else:
@@ -210,13 +209,6 @@ def _below(scored: ScoreDistribution, above: int) -> float:
     if above >= len(scores):
         return float(scores[-1]) - 1.0
     return float((scores[above - 1] + scores[above]) / 2.0)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def calibration_curve(scored: ScoreDistribution) -> list[dict[str, float]]:
@@ -301,17 +293,13 @@ class TwoClassEstimate:
                 figures[name] = Figure(value, (noise or {}).get(name, 0.0), sampling, baseline[name])
         return cls(people, names, figures, threshold, scored, exact=noise is None)
 
-    @property
-    def confusion(self) -> Array:
-        return confusion(self.scored, self.threshold)
-
     @cached_property
     def recalibration(self) -> tuple[float, float]:
         return recalibration(self.scored)
 
-    def threshold_by(self, rule: str) -> float:
-        """The probability above which the second class is to be predicted, by a rule such as "f1" or "recall=0.8"."""
-        return float(1.0 / (1.0 + math.exp(-threshold_of(rule, self.scored))))
+    @property
+    def threshold_probability(self) -> float:
+        return 1.0 / (1.0 + math.exp(-self.threshold))
 
     def at(self, rule: str) -> TwoClassEstimate:
         threshold = threshold_of(rule, self.scored)
@@ -327,13 +315,11 @@ class TwoClassEstimate:
 
     def to_data(self) -> dict[str, Any]:
         return {
-            "people": self.people,
-            "exact": self.exact,
+            **_common(self),
             "classes": list(self.classes),
             "counts": self.scored.counts.round(1).tolist(),
-            "figures": {name: asdict(figure) for name, figure in self.figures.items()},
-            "confusion": self.confusion.round(1).tolist(),
-            "threshold": 1.0 / (1.0 + math.exp(-self.threshold)),
+            "confusion": confusion(self.scored, self.threshold).round(1).tolist(),
+            "threshold": self.threshold_probability,
             "threshold_error": self.threshold_error,
             "recalibration": list(self.recalibration),
             "curves": curves(self.scored),
@@ -359,22 +345,16 @@ class ClassEstimate:
     def figures(self) -> dict[str, Figure]:
         figures = dict(self.together)
         for name, called in AVERAGED.items():
-            ones = [one.figures[name] for one in self.each]
-            value, sampling, baseline = (
-                float(np.mean([getattr(one, each) for one in ones]))
-                for each in ("value", "sampling", "baseline")
-            )
-            noise = math.sqrt(sum(one.noise**2 for one in ones)) / len(ones)
-            figures[called] = Figure(value, noise, sampling, baseline)
+            ones = np.array([astuple(one.figures[name]) for one in self.each])
+            value, _, sampling, baseline = ones.mean(axis=0).tolist()
+            figures[called] = Figure(value, float(np.linalg.norm(ones[:, 1])) / len(ones), sampling, baseline)
         return figures
 
     def to_data(self) -> dict[str, Any]:
         return {
-            "people": self.people,
-            "exact": self.exact,
+            **_common(self),
             "classes": list(self.classes),
             "counts": [round(float(one.scored.counts[1]), 1) for one in self.each],
-            "figures": {name: asdict(figure) for name, figure in self.figures.items()},
             **({} if self.confusion is None else {"confusion": self.confusion.round(1).tolist()}),
             "each": {
                 name: {
@@ -397,16 +377,15 @@ class NumberEstimate:
     exact: bool = True
 
     def to_data(self) -> dict[str, Any]:
-        return {
-            "people": self.people,
-            "exact": self.exact,
-            "label": self.label,
-            "figures": {name: asdict(figure) for name, figure in self.figures.items()},
-            "pairs": [list(pair) for pair in self.pairs],
-        }
+        return {**_common(self), "label": self.label, "pairs": [list(pair) for pair in self.pairs]}
 
 
 Estimate = TwoClassEstimate | ClassEstimate | NumberEstimate
+
+
+def _common(estimate: Estimate) -> dict[str, Any]:
+    figures = {name: asdict(figure) for name, figure in estimate.figures.items()}
+    return {"people": estimate.people, "exact": estimate.exact, "figures": figures}
 
 
 def estimate_rows(
@@ -428,11 +407,11 @@ def estimate_two_classes(
     scores: Array, classes: NDArray[np.int64], *, names: tuple[str, str], threshold: float, chances: bool
 ) -> TwoClassEstimate:
     scored = ScoreDistribution.of(scores, classes)
-    missing = [name for name, count in zip(names, scored.counts, strict=True) if not count]
-    if missing:
-        raise ModelError(
-            f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged. Bring people of both."
-        )
+    for name, count in zip(names, scored.counts, strict=True):
+        if not count:
+            raise ModelError(
+                f"nobody here is of class {name!r}, and one class alone cannot be judged. Bring people of both."
+            )
     values, people = scored.figures(threshold), len(scores)
     return TwoClassEstimate.of(
         scored, values, people=people, names=names, threshold=threshold, chances=chances
@@ -444,10 +423,9 @@ def estimate_classes(
 ) -> ClassEstimate:
     each = []
     for head, apart in enumerate(contrasts(scores).T):
-        own = (classes == head).astype(np.int64)
+        own, against = (classes == head).astype(np.int64), two_names(names, head)
         slope, shift = recalibration(ScoreDistribution.of(apart, own))
         odds = max(slope, 1e-9) * apart + shift
-        against = two_names(names, head)
         each.append(estimate_two_classes(odds, own, names=against, threshold=0.0, chances=True))
     baseline = commonest(np.bincount(classes, minlength=len(names)).astype(np.float64))
     losses = {"accuracy": (scores.argmax(axis=1) == classes).astype(np.float64)}

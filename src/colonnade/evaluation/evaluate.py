@@ -7,7 +7,7 @@ the label holder alone holds the scores to its labels: the figures are for it al
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +19,15 @@ from scipy.special import logit
 from colonnade import errors
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import Table
+from colonnade.evaluation import predict
 from colonnade.evaluation.distributions import estimate_opened
 from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
-from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, read_scores, rows_of_model
-from colonnade.evaluation.scores import linear_terms
+from colonnade.evaluation.predict import Saved, Stored, read_scores
+from colonnade.evaluation.scores import linear_terms, party_weights
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.baselines.gathering import label_values
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.linear_file import ModelFile
-from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.inputs import InputSpec
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.alignment import Alignment
@@ -58,21 +58,16 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
             "the model predicts nothing: principal components have no label to be judged by."
         )
     named = replace(declared, column=label)
-    table = rows_of_model(model.frame, path, id_columns, label=named)
+    table = predict.rows_of_model(model.frame, path, id_columns, label=named)
     table.check()
     scores, truth = [], []
     for block in table.blocks():
-        features = features_of(block, model.frame)
-        if isinstance(model, ModelFile):
-            scores.append(model.scores(features @ model.weights.T))
-        else:
-            scores.append(model.network().scores(features))
+        scores.append(predict.scores_of(model, predict.features_of(block, model.frame)))
         truth.append(np.asarray(block.label))
     given = np.concatenate(scores)
     if isinstance(model, ModelFile) and not declared.classes:
         given = model.reading.values(given)
-    chances = model.reading.answer == "probabilities"
-    threshold = float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
+    chances, threshold = model.reading.answer == "probabilities", float(logit(model.threshold))
     return estimate_rows(given, np.concatenate(truth), named, chances=chances, threshold=threshold)
 
 
@@ -171,20 +166,19 @@ def linear_task(
     ranges = [score_ranges(model.frame, row) for row in weights]
     request = EvaluationSpec(
         model=model.run,
-        reaches=tuple(tuple(head[owner].extent for owner in owners) for head in ranges),
+        reaches=tuple(tuple(head[owner][1] for owner in owners) for head in ranges),
         epsilon=shortened(price.epsilon),
         delta=price.delta,
         accepted_delta=price.accepted_delta,
         limits=tuple((observer, unit, shortened(most)) for observer, unit, most in price.limits),
         alignment=alignment,
     )
-    middles = {owner: np.array([head[owner].middle for head in ranges]) for owner in owners}
+    middles = {owner: np.array([head[owner][0] for head in ranges]) for owner in owners}
     terms = linear_terms(model.frame, weights, middles)
-    centres = offsets + np.array([sum(head[owner].middle for owner in owners) for head in ranges])
-    chances = model.reading.answer == "probabilities"
+    centres = offsets + np.array([sum(head[owner][0] for owner in owners) for head in ranges])
 
     def read(run: Run[Any], opened: Opened) -> Evaluation:
-        threshold = float(logit(model.threshold))
+        chances, threshold = model.reading.answer == "probabilities", float(logit(model.threshold))
         return Evaluation(run, estimate_opened(opened, centres, threshold=threshold, chances=chances))
 
     return EvaluationTask(model.frame, request, terms.get, read)
@@ -248,20 +242,32 @@ def network_task_within(
 
 def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Evaluation:
     """Charged to every ledger; people that the model was trained on are refused."""
+    tables = federation.tables
     if stored.whole is None:
         task = _stored_network_task(stored, federation, price)
     else:
         whole = check_model(stored.whole)
-        missing = [party for party, _ in whole.frame.encoders if party not in federation.tables]
-        if missing:
-            raise errors.ColumnMissing(
-                f"the model reads columns of {', '.join(missing)}, which takes no part in this job."
-            )
+        _check_parties(federation, "the model reads columns of", [party for party, _ in whole.frame.encoders])
         task = linear_task(whole, federation.group.owners, price, alignment=federation.alignment)
     for party, encoder in task.frame.encoders:
-        check_columns(party, encoder, federation.tables[party], task.frame)
-        refuse_trained(party, federation.tables[party], stored.people.get(party), federation)
+        check_columns(party, encoder, tables[party], task.frame)
+        people = stored.people.get(party)
+        if people is None or federation.held_out is not None or federation.public:
+            continue
+        people.check_rules(party, tables[party].schema)
+        known = sum(str(person) in people for person in tables[party].ids())
+        if known:
+            raise errors.TrainedOn(
+                f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. "
+                "Leave them out, or train with held_out."
+            )
     return task.run(federation)
+
+
+def _check_parties(federation: Federation, said: str, parties: Iterable[str]) -> None:
+    missing = [party for party in dict.fromkeys(parties) if party not in federation.tables]
+    if missing:
+        raise errors.ColumnMissing(f"{said} {', '.join(missing)}, which takes no part in this job.")
 
 
 def check_model(model: Saved) -> ModelFile:
@@ -287,24 +293,16 @@ def check_model(model: Saved) -> ModelFile:
 
 def _stored_network_task(stored: Stored, federation: Federation, price: Price) -> EvaluationTask:
     first = next(part for part in stored.parts.values() if isinstance(part, NetworkFile))
-    network = network_of(stored, first)
+    network = predict.network_of(stored, first)
     design = network.design
     if network.fusion is None:
         raise errors.ModelError(
             f"the last layer of this network is {design.receiver}'s and does not lie here, so it scores nobody. "
             "Nothing was charged. Give the folder of a run in one process, which has all parts."
         )
-    if design.regime == "paper" and not federation.public:
-        raise errors.OnlyForPublicData(
-            "this network was trained in the paper's regime: its scores would disclose the people it was trained on. "
-            "Train it with 'frozen' or 'private-local' to judge it on people who are not public."
-        )
+    network.refuse_paper(federation, "judge it on")
     read = [party for party, _ in network.frame.encoders]
-    missing = [party for party in dict.fromkeys((*read, design.receiver)) if party not in federation.tables]
-    if missing:
-        raise errors.ColumnMissing(
-            f"the network has a part of {', '.join(missing)}, which takes no part in this job."
-        )
+    _check_parties(federation, "the network has a part of", [*read, design.receiver])
     if federation.tables[design.receiver].schema.label is None:
         raise errors.LabelMismatch(
             f"{design.receiver} has the last layer of this network and declares no label to judge it by. Declare the "
@@ -324,20 +322,6 @@ def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) 
     if table.schema.labels and frame.label.label not in table.schema.labels:
         raise errors.LabelMismatch(
             f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
-        )
-
-
-def refuse_trained(
-    party: str, table: Table, people: TrainingMembership | None, federation: Federation
-) -> None:
-    if people is None or federation.held_out is not None or federation.public:
-        return
-    people.check_rules(party, table.schema)
-    known = sum(str(person) in people for person in table.ids())
-    if known:
-        raise errors.TrainedOn(
-            f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. Leave "
-            "them out, or train with held_out."
         )
 
 
@@ -376,19 +360,11 @@ def shortened(epsilon: float) -> float:
     return math.floor(epsilon * 1e6) / 1e6 if epsilon > 1e-3 else epsilon
 
 
-@dataclass(frozen=True)
-class ScoreRange:
-    middle: float
-    extent: float
-
-
-def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
-    """For each owner where its part of a linear score lies, whatever its people are like; from declarations alone."""
-    scale = math.sqrt(frame.attributes)
-    ranges, start = {}, 0
-    for party, encoder in frame.encoders:
-        own = np.asarray(weights, dtype=np.float64)[start : start + encoder.width] / scale
-        start += encoder.width
+def score_ranges(frame: InputSpec, weights: Array) -> dict[str, tuple[float, float]]:
+    """The middle and the half of where each owner's part of a linear score lies; from declarations alone."""
+    ranges = {}
+    for party, encoder, (part,) in party_weights(frame, np.asarray(weights, dtype=np.float64)[None]):
+        own = part / math.sqrt(frame.attributes)
         low = high = 0.0
         for column in encoder.plain:
             least, most = column.score_range(own[encoder.spans[column.name]], encoder.mode)
@@ -402,5 +378,5 @@ def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
         # The same at everybody whose floats differ in their last digits.
         unit = 10.0 ** (math.floor(math.log10(half)) - 3)
         extent = float(f"{math.ceil(half / unit * (1 + 1e-9)) * unit:.6g}")
-        ranges[party] = ScoreRange((low + high) / 2.0, extent)
+        ranges[party] = (low + high) / 2.0, extent
     return ranges

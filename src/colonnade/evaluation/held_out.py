@@ -1,9 +1,12 @@
-"""Evaluate what a job trained on the people that it held out, at no further cost but for whole columns."""
+"""What came of a job, computed to its end: its models, and how good they are on the people that it held out.
+
+That costs nothing more but for whole columns. Whoever writes or shows a run fits nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +17,17 @@ from colonnade.errors import ColonnadeError, ModelError, PlanError
 from colonnade.evaluation import evaluate
 from colonnade.evaluation.estimates import Estimate, TwoClassEstimate, error_text, estimate_rows, figure_text
 from colonnade.evaluation.evaluate import Evaluation, EvaluationTask, Price, check_model
-from colonnade.federation.federation import Federation, Run
+from colonnade.federation import train
+from colonnade.federation.federation import Federation, Run, Site
 from colonnade.federation.job import Job
-from colonnade.federation.train import Trained, model_for, protocol_of, refuse_unlearnable, result_at
 from colonnade.methods.method import TrainingResult
 from colonnade.methods.network.network_file import NetworkModel, network_parts
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.models.class_weights import rule_of
 from colonnade.models.files.linear_file import model_file
 from colonnade.models.logistic import LogisticRegression
+from colonnade.models.release import MomentRelease
+from colonnade.models.uncertainty import Watch
 from colonnade.protocols.agreement import PartSpec
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.evaluation import EvaluationSpec
@@ -41,7 +46,7 @@ HeldOut = Evaluation | str | None
 def holdout_text(job: Job) -> str:
     if job.held_out is None:
         return ""
-    if protocol_of(job).scores == "released weights":
+    if train.protocol_of(job).scores == "released weights":
         return "The model is judged on them. That adds to no total but about whole columns."
     return (
         "The network is judged on them by scores with noise, which only the label holder sees: the figures are its own "
@@ -51,11 +56,11 @@ def holdout_text(job: Job) -> str:
 
 def refuse_before_training(job: Job) -> Callable[[Plan, bool], None]:
     """What refuses a plan of a job, before anything is charged: too few people to learn from, or to evaluate on."""
-    unlearnable = refuse_unlearnable(job)
+    unlearnable = train.refuse_unlearnable(job)
 
     def ask(plan: Plan, counts: bool) -> None:
         unlearnable(plan, counts)
-        if counts and job.held_out is not None and protocol_of(job).scores == "released weights":
+        if counts and job.held_out is not None and train.protocol_of(job).scores == "released weights":
             check_held_out(plan, job.held_out, epsilon=job.epsilon)
         if job.held_out is not None and isinstance(plan, EmbeddingsPlan) and plan.options.coalitions:
             raise PlanError(
@@ -98,12 +103,12 @@ def check_readers(job: Job) -> None:
 def holdout_task(job: Job, result: TrainingResult, run: Run[Any], *, alignment: Alignment) -> EvaluationTask:
     """No total grows by it: the people held out lose at most what those trained on did."""
     if isinstance(result, NetworkModel):
-        kind, network = type(model_for(job, result)).__name__, result.network
+        kind, network = type(train.model_for(job, result)).__name__, result.network
         parts = network_parts(kind, network, result.privacy, regime=result.statement, run=run.name)
         return evaluate.network_task_within(
             network, parts.get(network.design.receiver), run.plan, alignment=alignment
         )
-    model = model_for(job, result).fit(result)
+    model = train.model_for(job, result).fit(result)
     whole = check_model(model_file(model, method=job.method, run=run.name))
     price = Price.of_training(run.plan, job.epsilon)
     return evaluate.linear_task(whole, run.plan.group.owners, price, alignment=alignment)
@@ -135,7 +140,7 @@ async def evaluate_at_site(
     All members begin it or none does.
     """
     try:
-        result = result_at(job, run)
+        result = train.result_at(job, run)
     except ColonnadeError:
         result = None
     if result is None:
@@ -167,14 +172,14 @@ async def evaluate_at_site(
         return NOT_EVALUATED.format(reason=reason_for_peers(error))
 
 
-def decided(job: Job, trained: Trained, found: HeldOut) -> tuple[HeldOut, str]:
+def decided(job: Job, trained: train.Trained, found: HeldOut) -> tuple[HeldOut, str]:
     rule, model = rule_of(job.options), trained.model
     if rule is None or not isinstance(model, LogisticRegression):
         return found, ""
     if not isinstance(found, Evaluation) or not isinstance(found.estimate, TwoClassEstimate):
         return found, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
     estimate = found.estimate.at(rule)
-    model.threshold = estimate.threshold_by(rule)
+    model.threshold = estimate.threshold_probability
     error = estimate.threshold_error
     said = f"{figure_text(model.threshold, error)} ± {error_text(error)}"
     note = f"The threshold is {said}: threshold = {rule!r}, read from the people held out."
@@ -223,3 +228,62 @@ def _rows(table: AlignedTable, *, most: int | None = None) -> tuple[Array, Array
         if most is not None and count >= most:
             break
     return np.concatenate(features), np.concatenate(labels)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRun:
+    """A model of each label, the job's own first; `alone` is how good the label holder's own columns would be."""
+
+    job: Job
+    run: Run[Any]
+    result: TrainingResult | None
+    models: tuple[train.Trained, ...]
+    notes: tuple[str, ...]
+    evaluation: Evaluation | None
+    alone: Estimate | None
+
+    @property
+    def failure(self) -> ColonnadeError | None:
+        return self.models[0].failure
+
+
+def finish_training(
+    job: Job,
+    run: Run[Any],
+    place: Federation | Site,
+    result: TrainingResult | None,
+    *,
+    failure: ColonnadeError | None = None,
+    evaluation: HeldOut = None,
+    watch: Watch | None = None,
+) -> TrainedRun:
+    """Fit every model of a run, with what noise did to it unless `watch` skips that.
+
+    `failure` is why nothing came of it, if nothing did; `evaluation` is how good it is on the people held out, or why
+    that is not known.
+    """
+    watch = watch or Watch()
+    first = train.train_on(result, job, run, failure=failure, public=place.public, watch=watch)
+    skipped = watch.skipped
+    found, threshold = decided(job, first, evaluation)
+    more = []
+    if isinstance(result, MomentRelease):
+        more = train.train_more(result, run, public=place.public, watch=watch)
+    evaluated = found if isinstance(found, Evaluation) else None
+    notes = (
+        *first.notes,
+        f"No model was learnt: {first.failure}" if first.failure else "",
+        found if isinstance(found, str) else "",
+        evaluated.note if evaluated is not None else "",
+        threshold,
+        skipped,
+    )
+    return TrainedRun(
+        job,
+        run,
+        result,
+        (first, *more),
+        tuple(filter(None, notes)),
+        evaluated,
+        None if evaluated is None else estimate_alone(run, evaluated),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from colonnade.data.files import csv_text, open_file
 from colonnade.data.labels import Label
 from colonnade.data.schema import Schema
 from colonnade.data.table import BLOCK_ROWS, Table
-from colonnade.errors import BadValues, DataError, LabelMismatch, ModelError, PlanError
+from colonnade.errors import BadValues, LabelMismatch, ModelError, PlanError
 from colonnade.evaluation import scores as joint
 from colonnade.evaluation.estimates import error_text
 from colonnade.federation.federation import Federation
@@ -41,6 +41,7 @@ SPLIT = (
     "them would disclose people they were trained on: no guarantee covers that. Nothing was run. Train with a method "
     "that releases its model, such as 'moments', or declare public what is public."
 )
+RELEASED = "The weights are released: scoring with them discloses nothing to anybody else."
 IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discloses nothing to anybody else."
 
 
@@ -142,14 +143,15 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
             raise
         left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
         ids = tuple(one for row, one in enumerate(ids) if row not in wrong)
-    if isinstance(model, NetworkFile):
-        raw = model.network().scores(features)
-        statement = f"{IN_ONE_PLACE} {WHOLE}"
-    else:
-        raw = model.scores(features @ model.weights.T)
-        statement = "The weights are released: scoring with them discloses nothing to anybody else."
-    values, predicted = _read(model, raw)
+    values, predicted = _read(model, scores_of(model, features))
+    statement = f"{IN_ONE_PLACE} {WHOLE}" if isinstance(model, NetworkFile) else RELEASED
     return Scores(ids, names_of(model), values, predicted, statement, str(model.privacy), left_out=left_out)
+
+
+def scores_of(model: Saved, features: Array) -> Array:
+    if isinstance(model, NetworkFile):
+        return model.network().scores(features)
+    return model.scores(features @ model.weights.T)
 
 
 def rows_of_model(
@@ -170,9 +172,9 @@ def score_job(
 ) -> Scores:
     """Scores of the people of a federation; only the active party, or else the first one, sees them."""
     first = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
+    known = stored.people if stored.people or joint.is_remembered(first.run, federation) else None
     if isinstance(first, NetworkFile):
         network = network_of(stored, first)
-        known = stored.people if stored.people or joint.is_remembered(first.run, federation) else None
         scored = network.score_people(
             federation, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
         )
@@ -191,16 +193,6 @@ def score_job(
         )
         if not federation.public:
             raise PlanError(SPLIT.format(method=first.method))
-    unknown = not stored.people and not joint.is_remembered(model.run, federation)
-    if epsilon is None and not federation.public and unknown:
-        raise PlanError(
-            "which people the model was trained on is not known here, and exact scores of them would show more than "
-            "was promised. Nothing was run. Give the folder of the run or the ledgers that paid for it, which have a "
-            "list at each party, or --epsilon for noisy scores that are charged."
-        )
-    missing = [party for party, _ in model.frame.encoders if party not in federation.tables]
-    if missing:
-        raise DataError(f"the model reads columns of {', '.join(missing)}, which takes no part in this job.")
     request = ScoresSpec(
         receiver=federation.group.active or federation.group.owners[0],
         width=len(model.weights),
@@ -212,7 +204,7 @@ def score_job(
         alignment=federation.alignment,
     )
     terms = joint.linear_terms(model.frame, model.weights)
-    scored = joint.score_jointly(federation, request, terms, trained_on=stored.people)
+    scored = joint.score_jointly(federation, request, terms, trained_on=known)
     return read_scores(model, scored.sums, scored.ids, scored.run.plan, privacy=scored.privacy)
 
 
@@ -226,46 +218,41 @@ def read_scores(
     privacy: Privacy | None = None,
 ) -> Scores:
     """What the receiver makes of sums of all parties' terms; `network` is all of it, if it lies here."""
-    scores_of = model.scores if isinstance(model, ModelFile) else (network or model.network()).read
-    values, predicted = _read(model, scores_of(sums))
+    raw = model.scores if isinstance(model, ModelFile) else (network or model.network()).read
+    values, predicted = _read(model, raw(sums))
     noise = None
     if plan.deviation:
         values, noise = joint.expected(
-            lambda around: _read(model, scores_of(around))[0],
+            lambda around: _read(model, raw(around))[0],
             sums,
             deviation=plan.deviation,
             most=len(plan.group.owners) * plan.spec.bound,
         )
         if model.reading.answer == "probabilities":
             names, wide = model.frame.label.classes, values.shape[1] > 2
-            above = values[:, 1] > _threshold(model)
+            above = values[:, 1] > model.threshold
             predicted = tuple(names[code] for code in (values.argmax(axis=1) if wide else above.astype(int)))
     said = str(Privacy(plan.guarantees) if privacy is None else privacy)
     return Scores(ids, names_of(model), values, predicted, plan.statement, said, plan.exact, noise=noise)
 
 
-def _threshold(model: Saved) -> float:
-    return model.threshold if isinstance(model, ModelFile) else 0.5
-
-
 def score_rows(scores: Scores) -> list[tuple[str, ...]]:
     """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
-    baseline = () if scores.noise is None else tuple(f"± {name}" for name in scores.names)
-    predicted = None if scores.predicted is None else ["predicted", *scores.predicted]
-    lines = [("id", *scores.names, *baseline, *(predicted[:1] if predicted else ()))]
-    for place, person in enumerate(scores.ids):
-        numbers = [f"{value:.6g}" for value in scores.values[place]]
-        if scores.noise is not None:
-            pairs = list(zip(scores.names, scores.values[place], scores.noise[place], strict=True))
-            numbers = [
-                joint.noisy_text(
-                    value, noise, probability=bool(predicted) and name.startswith("probability of ")
-                )
-                for name, value, noise in pairs
-            ]
-            numbers += [error_text(noise) for _, _, noise in pairs]
-        lines.append((person, *numbers, *(predicted[place + 1 : place + 2] if predicted else ())))
-    return lines
+    heads, predicted = ["id", *scores.names], scores.predicted
+    chances = [predicted is not None and name.startswith("probability of ") for name in scores.names]
+    columns: list[Sequence[str]] = [scores.ids]
+    if scores.noise is None:
+        columns += [[f"{value:.6g}" for value in column] for column in scores.values.T]
+    else:
+        heads += [f"± {name}" for name in scores.names]
+        for column, noise, probability in zip(scores.values.T, scores.noise.T, chances, strict=True):
+            pairs = zip(column, noise, strict=True)
+            columns.append([joint.noisy_text(*pair, probability=probability) for pair in pairs])
+        columns += [[error_text(noise) for noise in column] for column in scores.noise.T]
+    if predicted is not None:
+        heads.append("predicted")
+        columns.append(predicted)
+    return [tuple(heads), *zip(*columns, strict=True)]
 
 
 def scores_csv(scores: Scores) -> str:
@@ -296,4 +283,4 @@ def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
     if not model.reading.classifies:
         return values, None
     names = model.frame.label.classes
-    return values, tuple(names[code] for code in class_codes(scores, _threshold(model)))
+    return values, tuple(names[code] for code in class_codes(scores, model.threshold))

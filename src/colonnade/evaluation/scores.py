@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import ndtri
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
+from colonnade.errors import DataError, PlanError
 from colonnade.evaluation.estimates import figure_text
 from colonnade.models.files.document import Privacy
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
@@ -45,15 +47,25 @@ def score_jointly(
     request: ScoresSpec,
     terms: Mapping[str, Terms],
     *,
-    trained_on: Mapping[str, TrainingMembership] | None = None,
+    trained_on: Mapping[str, TrainingMembership] | None,
 ) -> JointScores:
     """Sum the parties' terms for the people of a federation; a party without terms adds nothing.
 
     Exact scores are refused for people in `trained_on`, for those whom a party's data set remembers from any training,
-    and altogether where ids are not read as they were then.
+    and altogether where nobody knows who was trained on, or ids are not read as they were then.
     """
+    missing = [party for party in dict.fromkeys((*terms, request.receiver)) if party not in federation.tables]
+    if missing:
+        raise DataError(f"the model has a part of {', '.join(missing)}, which takes no part here.")
     known = {party: _lists(federation, party, (trained_on or {}).get(party)) for party in federation.tables}
     if request.epsilon is None and not federation.public:
+        if trained_on is None:
+            raise PlanError(
+                "which people the model was trained on is not known here, and exact scores of them would show more "
+                "than was promised. Nothing was run. Score with the estimator that was fitted, or give the folder of "
+                "the run or the ledgers that paid for it, which have a list at each party, or an ε (--epsilon) for "
+                "noisy scores that are charged."
+            )
         for party, lists in known.items():
             for people in lists:
                 people.check_rules(party, federation.tables[party].schema)
@@ -91,40 +103,35 @@ def _lists(
 def linear_terms(
     frame: InputSpec, coefficients: Array, middles: Mapping[str, Array] | None = None
 ) -> dict[str, Terms]:
-    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients.
+    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, less its middle."""
 
-    `middles` are taken off.
-    """
-    terms: dict[str, Terms] = {}
+    def term(encoder: Encoder, weights: Array, middle: Array | float, aligned: AlignedTable) -> Array:
+        blocks = [encoder.encode(block) @ weights.T for block in aligned.blocks()]
+        return np.asarray(np.concatenate(blocks) - middle)
+
+    scale = math.sqrt(frame.attributes)
+    return {
+        party: partial(term, encoder, own / scale, 0.0 if middles is None else middles[party])
+        for party, encoder, own in party_weights(frame, coefficients)
+    }
+
+
+def party_weights(frame: InputSpec, coefficients: Array) -> Iterator[tuple[str, Encoder, Array]]:
     start = 0
     for party, encoder in frame.encoders:
-        own = np.asarray(coefficients)[:, start : start + encoder.width] / math.sqrt(frame.attributes)
+        yield party, encoder, np.asarray(coefficients)[:, start : start + encoder.width]
         start += encoder.width
-
-        def term(
-            aligned: AlignedTable,
-            encoder: Encoder = encoder,
-            weights: Array = own,
-            middle: Array | float = 0.0 if middles is None else middles[party],
-        ) -> Array:
-            blocks = [encoder.encode(block) @ weights.T for block in aligned.blocks()]
-            return np.asarray(np.concatenate(blocks) - middle)
-
-        terms[party] = term
-    return terms
 
 
 def linear_bound(frame: InputSpec, coefficients: Array) -> float:
     """No party's term of this linear predictor is larger: m_q attributes make a block of norm at most √m_q."""
     attributes = sum(encoder.attributes for _, encoder in frame.encoders)
-    largest, start = 0.0, 0
-    for _, encoder in frame.encoders:
-        part = np.asarray(coefficients)[:, start : start + encoder.width]
-        extent = math.sqrt(encoder.attributes / attributes) * float(np.linalg.norm(part, axis=1).max())
-        largest = max(largest, extent)
-        start += encoder.width
+    extents = [
+        math.sqrt(encoder.attributes / attributes) * float(np.linalg.norm(own, axis=1).max())
+        for _, encoder, own in party_weights(frame, coefficients)
+    ]
     # A little more than any rounding of floats could add.
-    return max(1e-6, largest * (1 + 1e-9))
+    return max(1e-6, *(extent * (1 + 1e-9) for extent in extents))
 
 
 DRAWS = 64

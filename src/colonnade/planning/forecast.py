@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,7 +25,7 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.table import METHODS, default_method, protocol_named
 from colonnade.planning.cost import Clock, Cost, weighted
 from colonnade.planning.machine import Matching
-from colonnade.planning.pilot import PilotRuns, Remaining, Trial, TrialError, nobody
+from colonnade.planning.pilot import PilotRuns, Trial, TrialError
 from colonnade.protocols.plans import Plan, Task, TrainingSpec
 from colonnade.runtime.party import Group
 
@@ -46,6 +45,7 @@ MOST_PEOPLE, MOST_NUMBERS, FEWEST = 4000, 400_000, 500
 HALF_A_POINT = 0.005
 """Below this the study could not tell what was lost from chance."""
 A_POINT = 0.01
+NOTHING_LEFT = "in the simulation noise left nothing to learn"
 PAST_THE_LAW = 0.15
 """The study stops here: whoever would lose more has a model that says next to nothing."""
 
@@ -121,18 +121,19 @@ def forecast(
     plan: Plan,
     *,
     matching: Matching | None = None,
+    costed: bool = True,
     simulated: bool = True,
     components: int | None = None,
 ) -> Forecast:
-    """Rehearse a plan. `matching` is what finding the common people adds; `simulated` = False leaves the error out."""
-    rehearsed = pilot_runs.rehearse(method, spec, plan)
-    added = None if matching is None else matching.cost(plan)
-    cost = rehearsed.cost if added is None else weighted([(1.0, rehearsed.cost), (1.0, added)])
-    said, noise = "no simulation was asked for", method.noise(plan)
-    made = Forecast(cost, rehearsed.whole, noise, method.kernel, None, said, rehearsed.split)
+    """Rehearse a plan: its cost if `costed`, with what `matching` people adds, and its error if `simulated`."""
+    cost, whole, split = pilot_runs.rehearse(method, spec, plan) if costed else (Cost(), False, False)
+    seconds = cost.seconds * pilot_runs.people(plan.rows) / plan.rows
+    if costed and matching is not None and (added := matching.cost(plan)) is not None:
+        cost = weighted([(1.0, cost), (1.0, added)])
+    said = "no simulation was asked for"
+    made = Forecast(cost, whole, method.noise(plan), method.kernel, None, said, split)
     if not simulated:
         return made
-    seconds = rehearsed.cost.seconds * pilot_runs.people(plan.rows) / plan.rows
     if method.twin is None and seconds > pilot_runs.effort:
         said = f"a simulation takes about {seconds:.0f} s, and --effort allows {pilot_runs.effort:g} s"
         return replace(made, unknown=said)
@@ -142,20 +143,13 @@ def forecast(
     except ColonnadeError as error:
         return replace(made, unknown=str(error))
     if not expected.known:
-        return replace(made, unknown="in the simulation noise left nothing to learn")
+        return replace(made, unknown=NOTHING_LEFT)
     return replace(made, expected=expected, unknown="", trial=trial)
 
 
-def expect(
-    pilot_runs: PilotRuns, method: Method, plan: Plan, trial: Trial, draws: int, *, more: int = 0
-) -> Expected:
-    errors: list[TrialError | None] = []
-    began = time.perf_counter()
-    for number in range(draws):
-        errors.append(trial(number))
-        each = (time.perf_counter() - began) / len(errors)
-        pilot_runs.remaining((draws + more - len(errors)) * each)
-    return Expected(tuple(errors), pilot_runs.people(plan.rows), twin=method.twin is not None)
+def expect(pilot_runs: PilotRuns, method: Method, plan: Plan, trial: Trial, draws: int) -> Expected:
+    errors = tuple(trial(number) for number in range(draws))
+    return Expected(errors, pilot_runs.people(plan.rows), twin=method.twin is not None)
 
 
 @dataclass(frozen=True)
@@ -200,9 +194,7 @@ def best_of(expected: Sequence[Expected]) -> int:
     return best
 
 
-def race(
-    entered: Sequence[Forecast], *, seconds: float, remaining: Remaining = nobody
-) -> tuple[Forecast, ...]:
+def race(entered: Sequence[Forecast], *, seconds: float) -> tuple[Forecast, ...]:
     """More trials of those that cannot be told apart from the best, as far as time allows.
 
     Whoever is told apart by then runs no further, so that all pairs have the same numbers. It ends where one is left,
@@ -227,36 +219,18 @@ def race(
                     longer = replace(each, errors=(*each.errors, trial(fewest)))
                     forecasts[place] = replace(forecasts[place], expected=longer)
         spent += clock.seconds
-        remaining(max(0.0, min(seconds - spent, (MOST_TRIALS - fewest - 1) * clock.seconds)))
 
 
 class Work:
-    """Tells in per cent how much of so many parts is over; it never goes back.
-
-    Parts to come take what those before took on average, and the first as long as it says that it will be.
-    """
+    """Tells how many of so many parts are over."""
 
     def __init__(self, advance: Advance, parts: int) -> None:
         self._advance, self._parts, self._over = advance, parts, 0
-        self._began, self._finished, self._shown = time.perf_counter(), 0.0, 0
-        self.remaining(0.0)
-
-    def remaining(self, left: float) -> None:
-        spent = time.perf_counter() - self._began
-        # What a part takes at least before any has ended.
-        each = self._finished / self._over if self._over else max(0.5, spent + left)
-        total = spent + left + max(0, self._parts - self._over - (1 if left else 0)) * each
-        # The last per cent is for the comparison, so that a bar that is full is over.
-        self._shown = max(self._shown, min(99, int(100 * spent / total) if total > 0 else 0))
-        self._advance("rehearsing", self._shown, 100)
+        advance("rehearsing", 0, parts)
 
     def done(self) -> None:
         self._over += 1
-        self._finished = time.perf_counter() - self._began
-        self.remaining(0.0)
-
-    def end(self) -> None:
-        self._advance("rehearsing", 100, 100)
+        self._advance("rehearsing", self._over, self._parts)
 
 
 @dataclass(frozen=True)
@@ -314,13 +288,11 @@ def left_open(job: Job) -> bool:
     return bool(job.because) and job.method != "moments" and job.options == METHODS[job.method].options()
 
 
-def settle(
-    job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int, remaining: Remaining = nobody
-) -> Job:
+def settle(job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int) -> Job:
     """A job that names no method, with the one to take for these columns and about so many people, and why."""
     if not left_open(job):
         return job
-    name, because = default_for(job.spec, group, schemas, rows=rows, remaining=remaining)
+    name, because = default_for(job.spec, group, schemas, rows=rows)
     if name == job.method:
         return job.model_copy(update={"because": because})
     # No site knows the others' columns before they meet.
@@ -330,10 +302,10 @@ def settle(
 
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
-    spec, work = TrainingSpec(task, epsilon, delta=delta), Work(federation.hooks.progress, 1)
-    rows = people_of(federation)
-    chosen = default_for(spec, federation.group, schemas_of(federation), rows=rows, remaining=work.remaining)
-    work.end()
+    work = Work(federation.hooks.progress, 1)
+    spec, rows = TrainingSpec(task, epsilon, delta=delta), people_of(federation)
+    chosen = default_for(spec, federation.group, schemas_of(federation), rows=rows)
+    work.done()
     return chosen
 
 
@@ -354,12 +326,7 @@ def trained_on(rows: int, held_out: float | None) -> int:
 
 
 def default_for(
-    spec: TrainingSpec,
-    group: Group,
-    schemas: Mapping[str, PublicSchema],
-    *,
-    rows: int,
-    remaining: Remaining = nobody,
+    spec: TrainingSpec, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int
 ) -> tuple[str, str]:
     """The method where none is named, and why; `spec` says what for, and its options are nobody's."""
     name, because = default_method(spec.task, group, epsilon=spec.epsilon, delta=spec.delta, gamma=spec.gamma)
@@ -379,7 +346,7 @@ def default_for(
     width = sum(schema.encoder("circle").width for schema in schemas.values())
     if width * FEWEST > MOST_NUMBERS:
         return name, f"{because}; {width} features are too many to try both in passing"
-    pilot_runs = PilotRuns(schemas, remaining=remaining, most=min(MOST_PEOPLE, MOST_NUMBERS // max(1, width)))
+    pilot_runs = PilotRuns(schemas, most=min(MOST_PEOPLE, MOST_NUMBERS // max(1, width)))
     guessing = 1 - 1 / max(
         len(label.classes) for schema in owners for label in schema.labels if label.classes
     )
@@ -387,8 +354,7 @@ def default_for(
     try:
         for each in (usual, simple):
             trial = pilot_runs.trials(each, specs[each.name], plans[each.name])
-            more = TRIALS if each is usual else 0
-            found = expect(pilot_runs, each, plans[each.name], trial, TRIALS, more=more)
+            found = expect(pilot_runs, each, plans[each.name], trial, TRIALS)
             # Where noise left nothing to learn, the error is that of guessing.
             errors[each.name] = replace(
                 found, errors=tuple(guessing if error is None else error for error in found.errors)

@@ -201,7 +201,8 @@ class Matching:
             ids += [f"{party} {place}" for place in range(count - rows)]
             if alignment != "equal" and moved:
                 ids = ids[number % len(ids) :] + ids[: number % len(ids)]
-            tables[party] = SyntheticPeople({party: self.schemas[party]}, len(ids)).table(party, ids)
+            people = SyntheticPeople({party: self.schemas[party]}, len(ids))
+            tables[party] = people.table(party, 0, len(ids), ids)
         with Clock() as clock:
             outcome = PilotFederation(self.group, tables, alignment=alignment).align(in_shares=in_shares)
         return Cost.of(outcome, seconds=clock.seconds)

@@ -10,6 +10,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from colonnade.data.block import Block
-from colonnade.data.documents import Form
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import ArrayRows, Table
 from colonnade.errors import ColonnadeError
@@ -30,13 +30,12 @@ from colonnade.methods.method import Method, TrainedModel, TrainingResult
 from colonnade.models.fitting import NoiseWarning
 from colonnade.planning.cost import MOST_CELLS, Clock, Cost, most, summed
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.plans import Plan, Spec, Task, TrainingSpec
+from colonnade.protocols.plans import Plan, Task, TrainingSpec
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, Program
 
 Array = NDArray[np.float64]
-Remaining = Callable[[float], None]
 TRAITS = 4
 # How much of a column's variance the traits explain, and of the label's.
 COLUMN_SHARE, LABEL_SHARE = 0.5, 0.8
@@ -47,10 +46,6 @@ AMPLE = 20.0
 TIMED_BY_ONE, LITTLE = 1.0, 1 / 32
 # No ledger is asked about anybody here.
 UNLIMITED = (1e9, 0.5)
-
-
-def nobody(_seconds: float) -> None:
-    """Tell nobody how many seconds are left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +60,13 @@ class SyntheticPeople:
     _made: dict[str, Block] = field(default_factory=dict)
 
     def tables(self, rows: int) -> dict[str, Table]:
-        return {party: self._table(party, 0, rows) for party in self.schemas}
+        return {party: self.table(party, 0, rows) for party in self.schemas}
 
     @cached_property
     def held_out(self) -> dict[str, Table]:
-        return {party: self._table(party, self.people, self.people + self.tested) for party in self.schemas}
+        return {party: self.table(party, self.people, self.people + self.tested) for party in self.schemas}
 
-    def table(self, party: str, ids: Sequence[str]) -> Table:
-        return self._table(party, 0, len(ids), ids)
-
-    def _table(self, party: str, start: int, stop: int, ids: Sequence[str] = ()) -> Table:
+    def table(self, party: str, start: int, stop: int, ids: Sequence[str] = ()) -> Table:
         if party not in self._made:
             self._made[party] = self._block(party)
         part = slice(start, stop)
@@ -114,35 +106,6 @@ def _normal(randomness: SeededRandomness, count: int) -> Array:
     return np.asarray(ndtri(uniform))
 
 
-@dataclass(frozen=True)
-class Settled(Spec):
-    """A spec whose plan is made already. It is compared and carried out like any other."""
-
-    spec: TrainingSpec
-    settled: Any
-    alignment: Alignment = field(default="equal", kw_only=True)
-
-    @property
-    def options(self) -> Form:
-        return self.spec.options
-
-    @property
-    def method(self) -> str:
-        return self.spec.method
-
-    @property
-    def in_shares(self) -> bool:
-        return self.spec.in_shares
-
-    def to_data(self) -> dict[str, Any]:
-        return self.spec.to_data()
-
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
-        return self.settled
-
-    plan = planned  # nothing to remember
-
-
 class PilotFederation(Federation):
     """All parties of a group with synthetic people; where a plan is made already, whatever is run goes by it."""
 
@@ -168,7 +131,9 @@ class PilotFederation(Federation):
         self.settled = plan
 
     def run(self, session: Program, spec: Any, **how: Any) -> Run[Any]:
-        return super().run(session, Settled(spec, self.settled), **how)
+        settled = copy(spec)
+        settled.__dict__["plan"] = lambda *_: self.settled
+        return super().run(session, settled, **how)
 
     def _run(self, program: Program, *agreed: Any, **how: Any) -> Outcome:
         async def from_here(party: Party, *arguments: Any) -> Any:
@@ -178,15 +143,6 @@ class PilotFederation(Federation):
             return await program(party, *arguments)
 
         return super()._run(from_here, *agreed, **how)
-
-
-@dataclass(frozen=True)
-class PilotOutcome:
-    """What a plan costs; `whole` if no part of it was left out, `split` if weights stay with their parties."""
-
-    cost: Cost
-    whole: bool
-    split: bool = False
 
 
 class TrialError(float):
@@ -209,8 +165,7 @@ class PilotRuns:
 
     A trial has its own people and randomness by its number, the same for every method, so that methods are compared on
     pairs of runs that differ in nothing else. `effort` is how many seconds a trial may take; `draws` how many trials
-    there are at first, and `most` people in each, 0 for as many as are quick; `tries` how often a short pilot is timed;
-    `remaining` hears after each run how many seconds the rest of this plan's may take.
+    there are at first, and `most` people in each, 0 for as many as are quick; `tries` how often a short pilot is timed.
     """
 
     schemas: Mapping[str, PublicSchema]
@@ -219,30 +174,31 @@ class PilotRuns:
     tries: int = 2
     weighed: bool = True
     most: int = 0
-    remaining: Remaining = nobody
     _people: dict[str, SyntheticPeople] = field(default_factory=dict, repr=False)
 
-    def rehearse(self, method: Method, spec: TrainingSpec, plan: Plan) -> PilotOutcome:
+    def rehearse(self, method: Method, spec: TrainingSpec, plan: Plan) -> tuple[Cost, bool, bool]:
+        """What a plan costs; whether no part of it was left out, and whether weights stay with their parties."""
         listed = sorted(method.pilots(plan), key=lambda pilot: (pilot.plan.rows, pilot.share))
-        # Tables of noise and compiled code are made by whatever comes first, and tracing slows what it measures: these
-        # seconds count for nothing.
-        opening, trained = self.perform(method, spec, listed[0].plan, traced=self.weighed)
+        # Tables of noise and compiled code are made by whatever comes first: its seconds count for nothing. It is not
+        # traced, because a compiler under a tracer takes ten times as long.
+        _, trained = self.perform(method, spec, listed[0].plan)
         costs = [self.perform(method, spec, pilot.plan)[0] for pilot in listed]
-        self.remaining(sum(cost.seconds for cost in costs))
         again = max(TIMED_BY_ONE, min(self.effort, LITTLE * most(listed, costs)))
         for place, pilot in enumerate(listed):
             for _ in range(self.tries - 1 if costs[place].seconds < again else 0):
                 more = self.perform(method, spec, pilot.plan)[0].seconds
                 costs[place] = replace(costs[place], seconds=min(costs[place].seconds, more))
-        memory, low = opening.memory if self.weighed else 0.0, listed[0].plan.rows
-        largest = min(listed, key=lambda pilot: (-pilot.plan.rows, pilot.share)).plan
-        if self.weighed and largest.rows > low:
-            # A straight line in the rows, through the pilots that have fewest and most of them.
-            high = self.perform(method, spec, largest, traced=True)[0].memory
-            slope = (high - memory) / (largest.rows - low)
-            memory = float(max(memory, high, memory + slope * (plan.rows - low)))
+        memory, low = 0.0, listed[0].plan
+        if self.weighed:
+            memory = self.perform(method, spec, low, traced=True)[0].memory
+            largest = min(listed, key=lambda pilot: (-pilot.plan.rows, pilot.share)).plan
+            if largest.rows > low.rows:
+                # A straight line in the rows, through the pilots that have fewest and most of them.
+                high = self.perform(method, spec, largest, traced=True)[0].memory
+                slope = (high - memory) / (largest.rows - low.rows)
+                memory = max(memory, high, memory + slope * (plan.rows - low.rows))
         split = isinstance(trained, TrainedModel) and trained.split
-        return PilotOutcome(replace(summed(listed, costs), memory=memory), len(listed) == 1, split)
+        return replace(summed(listed, costs), memory=memory), len(listed) == 1, split
 
     def perform(
         self, method: Method, spec: TrainingSpec, plan: Plan, *, traced: bool = False

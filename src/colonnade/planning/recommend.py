@@ -27,10 +27,9 @@ from colonnade.methods.table import check_evaluated, methods_for
 from colonnade.models.inputs import units
 from colonnade.models.tables.margins import is_levelled
 from colonnade.planning import forecast as forecasts
-from colonnade.planning.cost import Cost
 from colonnade.planning.forecast import FEWEST_PAIRS, Expected, Forecast, Work, best_of, difference, forecast
 from colonnade.planning.machine import Matching
-from colonnade.planning.pilot import PilotRuns, Remaining, nobody
+from colonnade.planning.pilot import PilotRuns
 from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, Task, TrainingSpec, default_delta
 from colonnade.runtime.party import Group
 
@@ -266,10 +265,10 @@ class Candidates:
             self.job.spec, gamma=DEFAULT_GAMMA, options=method.options(), alignment=self.job.alignment
         )
 
-    def rehearsed(self, item: Candidate, *, simulated: bool) -> Candidate:
+    def rehearsed(self, item: Candidate, *, simulated: bool, costed: bool = True) -> Candidate:
         if item.plan is None:
             return item
-        method, job = item.method, self.job
+        method = item.method
         try:
             method.needs()
             made = forecast(
@@ -278,27 +277,17 @@ class Candidates:
                 self.spec_of(method),
                 item.plan,
                 matching=self.matching,
+                costed=costed,
                 simulated=simulated,
-                components=job.components,
+                components=self.job.components,
             )
         except ColonnadeError as failure:
             return replace(item, reason=str(failure))
-        return replace(item, forecast=made)
-
-    def tried(self, item: Candidate) -> Candidate:
-        if item.plan is None:
-            return item
-        method, runs = item.method, self.pilot_runs
-        try:
-            method.needs()
-            trial = runs.trials(method, self.spec_of(method), item.plan, components=self.job.components)
-            expected = forecasts.expect(runs, method, item.plan, trial, runs.draws)
-        except ColonnadeError as failure:
-            return replace(item, reason=str(failure))
-        if not expected.known:
-            said = "in trials of its twin, which has its noise, nothing was left to learn"
-            return replace(item, passed=said)
-        return replace(item, forecast=Forecast(Cost(), False, None, method.kernel, expected, trial=trial))
+        if costed or made.expected is not None:
+            return replace(item, forecast=made)
+        if made.unknown != forecasts.NOTHING_LEFT:
+            return replace(item, reason=made.unknown)
+        return replace(item, passed="in trials of its twin, which has its noise, nothing was left to learn")
 
     def settled(self, item: Candidate, best: Known | None) -> Candidate:
         """The same with its cost, unless its twin is worse than the best of the others."""
@@ -327,20 +316,17 @@ class Candidates:
         that train another kind of model, or whose quicker twin is worse than the best of the others, or under
         encryption no better.
         """
-        able = _able(self.job, named)
         entries: dict[str, Candidate] = {}
-        later = []
+        later: list[str] = []
+        first, *_ = able = able_methods(self.job, named)
         for method in able:
-            chosen = named is not None or method is able[0]
-            if not chosen and method.trains != able[0].trains:
-                passed = f"it trains a {method.trains}, not a {able[0].trains} model"
-                entries[method.name] = Candidate(method, passed=passed)
-                continue
-            item = self.promised(method)
-            if not chosen and item.admitted is False:
+            chosen, kind = named is not None or method is first, method.trains
+            if not chosen and kind != first.trains:
+                item = Candidate(method, passed=f"it trains a {kind}, not a {first.trains} model")
+            elif (item := self.promised(method)).admitted is False and not chosen:
                 item = replace(item, passed="a budget refuses it")
             elif not chosen and method.twin is not None and simulated:
-                item = self.tried(item)
+                item = self.rehearsed(item, simulated=True, costed=False)
                 later.append(method.name)
             else:
                 item = self.rehearsed(item, simulated=simulated)
@@ -352,9 +338,7 @@ class Candidates:
             for name, item in entries.items()
             if item.admitted is not False and item.forecast is not None
         }
-        raced = forecasts.race(
-            tuple(entered.values()), seconds=self.pilot_runs.effort, remaining=work.remaining
-        )
+        raced = forecasts.race(tuple(entered.values()), seconds=self.pilot_runs.effort)
         for name, made in zip(entered, raced, strict=True):
             entries[name] = replace(entries[name], forecast=made)
         known = _eligible(tuple(item for name, item in entries.items() if name not in later))
@@ -362,15 +346,10 @@ class Candidates:
         return tuple(self.settled(item, best) if name in later else item for name, item in entries.items())
 
 
-def looked_at(job: Job, named: Collection[str] | None) -> int:
-    """How many methods are looked at and not passed over at once: the job's own, and these, or all of its kind."""
-    able = _able(job, None if named is None else {*named, job.method})
-    return sum(named is not None or method.trains == able[0].trains for method in able)
-
-
-def _able(job: Job, named: Collection[str] | None) -> list[Method]:
+def able_methods(job: Job, named: Collection[str] | None) -> list[Method]:
+    """The job's own method, then these, or all that can do its task."""
     methods = [method for method in methods_for(job.task) if isinstance(method, Method)]
-    able = [method for method in methods if named is None or method.name in named]
+    able = [method for method in methods if named is None or method.name in {*named, job.method}]
     return sorted(able, key=lambda method: method.name != job.method)
 
 
@@ -459,7 +438,7 @@ def _left_out(best: Known, entries: tuple[Candidate, ...], known: list[Known]) -
     ]
 
 
-def forecast_before_run(job: Job, federation: Federation, remaining: Remaining = nobody) -> Forecast | None:
+def forecast_before_run(job: Job, federation: Federation) -> Forecast | None:
     """What the run of a job will take, from declarations and numbers of rows alone.
 
     None unless everybody declared the data public: a forecast goes by how many people each party has. None also where
@@ -479,9 +458,7 @@ def forecast_before_run(job: Job, federation: Federation, remaining: Remaining =
         plan: Plan = job.spec.plan(federation.group, tuple(schemas.values()), most)
         check_budgets(plan, federation.ledgers, federation.datasets)
         matching = Matching(federation.group, schemas, job.alignment, plan.rows, shown)
-        runs = PilotRuns(
-            schemas, effort=EFFORT_BEFORE_RUN, draws=1, tries=1, weighed=False, remaining=remaining
-        )
+        runs = PilotRuns(schemas, effort=EFFORT_BEFORE_RUN, draws=1, tries=1, weighed=False)
         return forecast(runs, method, job.spec, plan, matching=matching, components=job.components)
     except ColonnadeError:
         return None

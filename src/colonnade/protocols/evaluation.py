@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -29,7 +28,7 @@ from colonnade.protocols.joint_scores import Terms
 from colonnade.protocols.plans import Spec, check_computing_parties, check_parties, checked_delta
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.sharing import Shared, block_rows, open_to, share, share_noise
+from colonnade.protocols.sharing import Shared, block_rows, open_to, share, share_noise, total
 from colonnade.protocols.verified_products import rotated
 from colonnade.runtime.party import Group, Party
 
@@ -51,7 +50,7 @@ Limit = tuple[str, str, float]
 class Head:
     """One angle of a person, at some frequencies: ω(±s + y) of the parts that are in it.
 
-    `reaches` bound what each owner has of it; `score` is the sign of the score `column` in it, 0 for none; `ends` is
+    `reaches` bound what each owner has of it; `score` is the sign of the score `column` in it, 0 for none; `sums` is
     how many classes, or ends of a range, people are told apart by.
     """
 
@@ -63,16 +62,12 @@ class Head:
     score: int = 1
     column: int = 0
     label: bool = False
-    ends: int = 2
+    sums: int = 1
 
     @property
     def bound(self) -> float:
         """B: the angle is never larger than ωB."""
         return sum(self.reaches)
-
-    @property
-    def sums(self) -> int:
-        return 1 if self.kind == "whole" else self.ends
 
     @property
     def counted(self) -> bool:
@@ -96,13 +91,13 @@ class Head:
 
 
 def score_head(
-    reaches: tuple[float, ...], harmonics: int, gamma: int, kind: Kind, *, column: int = 0, ends: int = 2
+    reaches: tuple[float, ...], harmonics: int, gamma: int, kind: Kind, *, column: int = 0, sums: int = 2
 ) -> Head:
     """A score by class, or by the ends of a range. No two scores are half a period apart: nothing wraps."""
     frequencies = tuple(2 * number + 1 for number in range(harmonics))
     amplitudes = tuple(round(gamma / math.sqrt(frequency)) for frequency in frequencies)
     omega = math.pi / (2.0 * sum(reaches))
-    return Head(reaches, frequencies, amplitudes, omega, kind, column=column, ends=ends)
+    return Head(reaches, frequencies, amplitudes, omega, kind, column=column, sums=sums)
 
 
 def number_head(reaches: tuple[float, ...], harmonics: int, gamma: int, *, score: int) -> Head:
@@ -151,9 +146,8 @@ class EvaluationPlan(SharedPlan):
         """Every score by class; of a number residual, label and score, the label within ±`half` of its middle."""
         m, gamma = self.harmonics, self.gamma
         if not self.numbers:
-            ends = max(2, self.scores)
             return tuple(
-                score_head(parts, m, gamma, "classes", column=column, ends=ends)
+                score_head(parts, m, gamma, "classes", column=column, sums=max(2, self.scores))
                 for column, parts in enumerate(self.spec.reaches)
             )
         (reaches,) = self.spec.reaches
@@ -425,8 +419,14 @@ async def open_sums(
     group, t = party.group, party.group.threshold
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
-    sums = _Products(plan)
-    for number, (rows, mine) in enumerate(_blocks(party, aligned, terms, plan)):
+    sums = []
+    blocks = None if terms is None else own_rows(party.name, aligned, plan.rows).blocks(plan.block)
+    for number, start in enumerate(range(0, plan.rows, plan.block)):
+        rows, mine = min(plan.block, plan.rows - start), None
+        if terms is not None and blocks is not None:
+            label = next(blocks).label
+            labels = None if label is None else np.asarray(label)
+            mine = own_phases(party.name, terms[start : start + rows], labels, plan)
         shapes = {owner: (rows, width) for owner, width in plan.dealt.items()}
         phases = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"phases {number}")
         others = await rotated(
@@ -436,8 +436,8 @@ async def open_sums(
             groups=len(plan.heads),
             step=f"turning {number}",
         )
-        sums.add(phases[plan.holder], others)
-        party.progress("phases", min((number + 1) * plan.block, plan.rows), plan.rows)
+        sums.append(_products(plan, phases[plan.holder], others))
+        party.progress("phases", start + rows, plan.rows)
     part = plan.noise.part(group.whole)
     noise = await share_noise(
         party,
@@ -446,7 +446,7 @@ async def open_sums(
         scheme=plan.scheme,
         step="noise",
     )
-    noisy = sums.value(2 * t) + noise
+    noisy = total(sums) + noise
     opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="judgement")
     return None if opened is None else np.asarray(opened[0], dtype=np.int64)
 
@@ -494,57 +494,27 @@ def _weights(labels: NDArray[Any] | None, plan: EvaluationPlan, head: Head) -> l
     return [1.0 - share, share]
 
 
-def _blocks(
-    party: Party, aligned: AlignedTable | None, terms: Array | None, plan: EvaluationPlan
-) -> Iterator[tuple[int, Integers | None]]:
-    if not party.owns_columns or terms is None:
-        for start in range(0, plan.rows, plan.block):
-            yield min(plan.block, plan.rows - start), None
-        return
-    start = 0
-    for block in own_rows(party.name, aligned, plan.rows).blocks(plan.block):
-        labels = None if block.label is None else np.asarray(block.label)
-        yield block.rows, own_phases(party.name, terms[start : start + block.rows], labels, plan)
-        start += block.rows
+def _products(plan: EvaluationPlan, holder: Shared, others: Shared) -> Shared:
+    """Σ over people of the label holder's phases times the others': of every sum its count, if it has one, and waves.
 
+    Each computing party makes them alone. The degree has doubled, and no mask is left.
+    """
+    shape, degree = (1, plan.coefficients), holder.degree + others.degree
+    if holder.share is None or others.share is None:
+        return Shared(None, shape, degree)
+    width, half, start = plan.width, plan.width // 2, 0
+    opened: list[FieldArray] = []
 
-class _Products:
-    """Shares of the coefficients, from products that each computing party makes alone; nothing at who keeps none."""
+    def paired(words: NDArray[Any], row: int, column: int) -> FieldArray:
+        block = words[:, row * half : (row + 1) * half, column * half : (column + 1) * half]
+        return FieldArray(plan.field, np.ascontiguousarray(block.diagonal(axis1=1, axis2=2)[:, None]))
 
-    def __init__(self, plan: EvaluationPlan) -> None:
-        self._plan = plan
-        self._sums: list[FieldArray] = []
-
-    def add(self, holder: Shared, other: Shared) -> None:
-        """Add Σ of products of every number of the label holder with every number of the others, sum by sum."""
-        if holder.share is None or other.share is None:
-            return
-        width, products, start = self._plan.width, [], 0
-        for place, head in enumerate(self._plan.heads):
-            theirs = other.share.columns(place * width, (place + 1) * width)
-            for _ in range(head.sums):
-                products.append(holder.share.columns(start, start + width).transpose_times(theirs))
-                start += width
-        self._sums = (
-            [one + two for one, two in zip(self._sums, products, strict=True)] if self._sums else products
-        )
-
-    def value(self, degree: int) -> Shared:
-        """Of every sum the count, if it has one, real and imaginary parts. The degree has doubled; no mask is left."""
-        shape = (1, self._plan.coefficients)
-        if not self._sums:
-            return Shared(None, shape, degree)
-        half = 1 + self._plan.harmonics
-        real, imaginary = np.arange(half), np.arange(half, 2 * half)
-
-        def picked(product: FieldArray, rows: Integers, columns: Integers) -> FieldArray:
-            return FieldArray(self._plan.field, np.ascontiguousarray(product.words[:, rows, columns]))
-
-        counted = [head.counted for head in self._plan.heads for _ in range(head.sums)]
-        parts = []
-        for product, has_count in zip(self._sums, counted, strict=True):
-            r, i = (real, imaginary) if has_count else (real[1:], imaginary[1:])
-            parts.append(picked(product, r, r) - picked(product, i, i))
-            parts.append(picked(product, real[1:], imaginary[1:]) + picked(product, imaginary[1:], real[1:]))
-        row = [part.reshape((1, part.shape[0])) for part in parts]
-        return Shared(row[0].stack_columns(row[1:]), shape, degree)
+    for place, head in enumerate(plan.heads):
+        theirs = others.share.columns(place * width, (place + 1) * width)
+        for _ in range(head.sums):
+            words = holder.share.columns(start, start + width).transpose_times(theirs).words
+            real = paired(words, 0, 0) - paired(words, 1, 1)
+            imaginary = paired(words, 0, 1) + paired(words, 1, 0)
+            opened += [real.columns(0 if head.counted else 1, half), imaginary.columns(1, half)]
+            start += width
+    return Shared(opened[0].stack_columns(opened[1:]), shape, degree)

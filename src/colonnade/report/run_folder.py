@@ -9,7 +9,7 @@ from typing import Any
 
 from colonnade.evaluation.estimates import Estimate, NumberEstimate
 from colonnade.evaluation.evaluate import Evaluation
-from colonnade.evaluation.trained_run import TrainedRun
+from colonnade.evaluation.held_out import TrainedRun
 from colonnade.federation.federation import Federation, Run, Site
 from colonnade.federation.files import FORMAT, json_text, sealed_text, write_whole
 from colonnade.federation.holdout import LOG, OUTCOME, PAID, keep_people, outcome_note, own_file

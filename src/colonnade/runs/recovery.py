@@ -53,7 +53,7 @@ def finish_run(
     evaluation: HeldOut = None,
 ) -> tuple[RunRecord, ColonnadeError | None]:
     """Keep what was paid for, train to the end and write the folder; its record, and why noise left no model."""
-    from colonnade.evaluation.trained_run import finish_training
+    from colonnade.evaluation.held_out import finish_training
     from colonnade.report.run_folder import keep_paid, write_run
 
     if result is not None:

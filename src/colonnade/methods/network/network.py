@@ -15,7 +15,7 @@ from torch import nn
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable
-from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
+from colonnade.errors import InputError, ModelError, OnlyForPublicData
 from colonnade.evaluation.scores import JointScores, score_jointly
 from colonnade.methods.method import Array
 from colonnade.methods.network.modules import FusionModel, LocalNetwork, Weights, from_seed, local_network
@@ -95,24 +95,17 @@ class Network:
         people in `trained_on`, and altogether where nobody knows who was trained on; with ε sums carry noise and are
         charged.
         """
-        if self.design.regime == "paper" and not people.public:
-            raise OnlyForPublicData(
-                "this model was trained in the paper's regime: its scores would disclose the people it was trained on. "
-                "Train it with 'frozen' or 'private-local' to score people who are not public."
-            )
-        if epsilon is None and trained_on is None and not people.public:
-            raise PlanError(
-                "which people the model was trained on is not known here, and exact scores of them would show more "
-                "than was promised. Nothing was run. Score with the estimator that was fitted or the folder of the "
-                "run, or give an ε (--epsilon) for noisy scores that are charged."
-            )
-        missing = [party for party, _ in self.frame.encoders if party not in people.tables]
-        if missing or self.design.receiver not in people.tables:
-            absent = ", ".join(missing or [self.design.receiver])
-            raise DataError(f"the model has a part of {absent}, which takes no part here.")
+        self.refuse_paper(people, "score")
         terms = {"delta": delta, "accepted_delta": accepted_delta, "alignment": people.alignment}
         scored = score_jointly(people, self.spec(epsilon, **terms), self.terms(), trained_on=trained_on)
         return replace(scored, sums=self.read(scored.sums))
+
+    def refuse_paper(self, people: Federation, purpose: str) -> None:
+        if self.design.regime == "paper" and not people.public:
+            raise OnlyForPublicData(
+                "this network was trained in the paper's regime: its scores would disclose the people it was trained "
+                f"on. Train it with 'frozen' or 'private-local' to {purpose} people who are not public."
+            )
 
     def tensors(self) -> Tensors:
         tensors: Tensors = {}

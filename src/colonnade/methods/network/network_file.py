@@ -47,6 +47,7 @@ class NetworkFile:
     run: str
     party: str | None = None
     method: str = METHOD_NAME
+    threshold = 0.5
 
     @property
     def reading(self) -> Reading:

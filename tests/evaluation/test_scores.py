@@ -1,10 +1,11 @@
-"""Where a party's part of a score can lie is said from declarations, and is neither too small nor too large."""
+"""What noisy sums say of people, and where a party's part of a score can lie by its declarations."""
 
 import math
 from datetime import date
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from typed import untyped
 
 from colonnade.data.coding import Mode
@@ -13,6 +14,7 @@ from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.labels import LabelBlock
 from colonnade.data.levels import BinnedColumn, CategoricalColumn
 from colonnade.evaluation.evaluate import score_ranges
+from colonnade.evaluation.scores import expected, noisy_text
 from colonnade.models.inputs import InputSpec
 
 KINDS: dict[str, tuple[Column, list[object]]] = {
@@ -44,6 +46,32 @@ def test_no_score_lies_outside_its_range_and_some_score_is_at_either_end(kind: s
     for _ in range(20):
         weights = rng.normal(size=encoder.width)
         scores = encoder.encode({"x": untyped(values)}) @ weights
-        found = score_ranges(InputSpec((("bank", encoder),), LabelBlock(None)), weights)["bank"]
-        assert found.middle - found.extent <= scores.min() <= found.middle - found.extent + 1e-3
-        assert found.middle + found.extent - 1e-3 <= scores.max() <= found.middle + found.extent
+        middle, half = score_ranges(InputSpec((("bank", encoder),), LabelBlock(None)), weights)["bank"]
+        assert middle - half <= scores.min() <= middle - half + 1e-3
+        assert middle + half - 1e-3 <= scores.max() <= middle + half
+
+
+@pytest.mark.parametrize("deviation", [0.2, 1.5])
+def test_the_noise_of_what_is_read_is_how_far_it_lies_when_noise_is_drawn_again(deviation: float) -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=(4, 1))
+    sums = rng.normal(size=(5, 4))
+
+    def read(values: np.ndarray) -> np.ndarray:
+        return np.asarray(expit(np.tanh(values) @ weights))
+
+    mean, noise = expected(read, sums, deviation=deviation, most=100.0)
+    again = np.stack([read(sums + deviation * rng.normal(size=sums.shape)) for _ in range(4000)])
+    assert mean == pytest.approx(again.mean(axis=0), abs=0.03)
+    assert noise == pytest.approx(again.std(axis=0), rel=0.25)
+
+
+def test_a_sum_past_its_bound_is_taken_for_the_bound() -> None:
+    mean, noise = expected(expit, np.array([[900.0]]), deviation=1.0, most=3.0)
+    assert 0.85 < mean[0, 0] < expit(3.0) and noise[0, 0] > 0
+
+
+def test_what_is_beyond_the_noise_is_not_said() -> None:
+    assert noisy_text(1.0, 0.02, probability=True) == "0.99"
+    assert noisy_text(0.0, 0.3, probability=True) == "0.1"
+    assert noisy_text(0.31872, 0.0, probability=False) == "0.3187"
