@@ -127,8 +127,8 @@ def test_the_exact_skellam_table_is_the_bessel_function() -> None:
             assert math.isclose(table[value], float(untyped(oracle).mp.log(law(value))), rel_tol=1e-12)
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
-@pytest.mark.parametrize("order", [2, 3, 7])
+@pytest.mark.parametrize("rate", [0.01, 0.9])
+@pytest.mark.parametrize("order", [2, 7])
 @pytest.mark.parametrize(
     ("leaf", "law", "shift", "extent"),
     [

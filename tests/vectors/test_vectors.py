@@ -10,10 +10,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import bindings_of_curves  # noqa: F401  binds names
-import bindings_of_sensitivities  # noqa: F401  binds names
 import pytest
-from vector_registry import BINDINGS, compute
+from bindings import BINDINGS, compute
 
 OWN = Path(__file__).with_name("reference_values.json")
 FURTHER = [Path(name) for name in os.environ.get("COLONNADE_VECTORS", "").split(os.pathsep) if name]
