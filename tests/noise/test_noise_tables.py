@@ -38,20 +38,15 @@ from colonnade.randomness import SeededRandomness, SystemRandomness
 
 LAWS = [
     SkellamLaw(Fraction(1, 10**9)),
-    SkellamLaw(Fraction(1, 1000)),
     SkellamLaw(Fraction(1)),
-    SkellamLaw(Fraction(10**4)),
     SkellamLaw(Fraction(10**6)),
-    SkellamLaw(Fraction(10**15, 7)),
     SkellamLaw(Fraction(10**24)),
     DiscreteGaussianLaw(Fraction(1, 10**9)),
-    DiscreteGaussianLaw(Fraction(1, 100)),
     DiscreteGaussianLaw(Fraction(16)),
     DiscreteGaussianLaw(Fraction(10**6)),
     DiscreteGaussianLaw(Fraction(1 << 40)),
     DiscreteGaussianLaw(Fraction(1 << 88)),
     DiscreteLaplaceLaw(Fraction(100)),
-    DiscreteLaplaceLaw(Fraction(12)),
     DiscreteLaplaceLaw(Fraction(1)),
     DiscreteLaplaceLaw(Fraction(1, 1000)),
     DiscreteLaplaceLaw(Fraction(1, 1 << 45)),
@@ -73,11 +68,11 @@ def test_every_integer_fact_of_the_proof_holds_and_the_compiled_kernel_is_its_tw
 ) -> None:
     assert findings(table_of(law), points=2) == ()
     table = table_of(law)
-    words = SeededRandomness(f"twin {law}").words(2 * 3000)
+    words = SeededRandomness(f"twin {law}").words(2 * 1200)
     # Extreme words, and uniforms near the chords' bands, beside random ones.
     words[:4] = 0
     words[4:8] = np.uint64(2**64 - 1)
-    words[9:4001:2] |= np.uint64(((1 << 24) - 1 - 64) << 40)
+    words[9:1601:2] |= np.uint64(((1 << 24) - 1 - 64) << 40)
     assert by_kernel(fill, table, words) == run(table, words.tolist())
 
 
@@ -227,7 +222,11 @@ def by_kernel(
     return result
 
 
-@pytest.mark.parametrize("law", [LAWS[4], LAWS[6], LAWS[16]], ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [SkellamLaw(Fraction(10**6)), SkellamLaw(Fraction(10**24)), DiscreteLaplaceLaw(Fraction(1, 1000))],
+    ids=str,
+)
 def test_the_kernel_before_compilation_is_its_twin(law: SkellamLaw) -> None:
     table = table_of(law)
     words = SeededRandomness(f"python {law}").words(2 * 1500)
@@ -312,7 +311,7 @@ def exact_polya(law: Any, k: Any) -> Any:
     return mpmath.exp(log) * exact_laplace(law, k)
 
 
-@pytest.mark.parametrize("law", LAWS[7:], ids=str)
+@pytest.mark.parametrize("law", [law for law in LAWS if not isinstance(law, SkellamLaw)], ids=str)
 def test_masses_are_within_two_units_of_an_independent_formula(
     law: DiscreteGaussianLaw | DiscreteLaplaceLaw,
 ) -> None:

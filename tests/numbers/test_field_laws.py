@@ -58,6 +58,7 @@ def test_sums_differences_and_products_are_those_of_the_integers(
     x, y, z = (data.draw(elements(field)) for _ in range(3))
     with LOOPS[loop]():
         a, b = encoded(field, x, y), encoded(field, z, x)
+        assert a.decode().tolist() == [x, y]
         assert (a + b).decode().tolist() == [signed(field, x + z), signed(field, y + x)]
         assert (a - b).decode().tolist() == [signed(field, x - z), signed(field, y - x)]
         assert (-a).decode().tolist() == [signed(field, -x), signed(field, -y)]
@@ -68,26 +69,6 @@ def test_sums_differences_and_products_are_those_of_the_integers(
         assert total.decode().tolist() == [signed(field, x + z + z * z), signed(field, y + x + z * x)]
         total += a
         assert total.decode().tolist() == [signed(field, 2 * x + z + z * z), signed(field, 2 * y + x + z * x)]
-
-
-@given(st.data(), fields)
-@settings(max_examples=100, deadline=None)
-def test_the_ring_laws_hold(data: st.DataObject, field: Field) -> None:
-    a, b, c = (encoded(field, data.draw(elements(field))) for _ in range(3))
-    assert ((a + b) + c).equals(a + (b + c))
-    assert (a + b).equals(b + a)
-    assert a.multiply(b).equals(b.multiply(a))
-    assert a.multiply(b + c).equals(a.multiply(b) + a.multiply(c))
-    assert (a - a).equals(field.zeros((1,)))
-    assert (a + field.zeros((1,))).equals(a)
-
-
-@given(st.data(), fields, loops)
-@settings(max_examples=100, deadline=None)
-def test_decode_gives_back_what_encode_took(data: st.DataObject, field: Field, loop: str) -> None:
-    values = data.draw(st.lists(elements(field), min_size=1, max_size=5))
-    with LOOPS[loop]():
-        assert encoded(field, *values).decode().tolist() == values
 
 
 @given(st.lists(st.integers(-(2**60) + 1, 2**60 - 1), min_size=1), fields, loops)
