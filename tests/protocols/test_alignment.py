@@ -25,7 +25,7 @@ from colonnade.errors import (
     RemoteProtocolError,
 )
 from colonnade.federation.federation import Federation
-from colonnade.ledger import Cut, Opening
+from colonnade.ledger import Cut, Ledger, Opening
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
 from colonnade.protocols import agreement as parts
@@ -35,6 +35,7 @@ from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import Alignment, _digest, align
 from colonnade.protocols.intersection import Ids, intersect
 from colonnade.protocols.messages import hear, tell
+from colonnade.randomness import SystemRandomness
 from colonnade.runtime.journal import KNOWN, PROVED
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
@@ -125,28 +126,11 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: A
         assert not any(digest in frame or digest.hex().encode() in frame for _, _, frame in seen)
 
 
-def test_the_common_order_says_nothing_about_the_tables_order() -> None:
-    orders = [people(aligned("curve", IDS), "bank") for _ in range(4)]
-    assert all(sorted(order) == sorted(orders[0]) for order in orders)
-    assert len({tuple(order) for order in orders}) == 4
-
-
 @pytest.mark.parametrize("how", ["auto", "server"])
 def test_no_common_people_is_an_error_without_ids_in_it(how: Alignment) -> None:
     with pytest.raises(DataError, match="no ids in common") as caught:
         aligned(how, {"bank": ["p1", "p2"], "insurer": ["p3"]})
     assert "p1" not in str(caught.value)
-
-
-def test_padding_hides_how_many_people_there_are_and_ids_never_travel_in_clear() -> None:
-    ids = {"bank": IDS["bank"], "insurer": IDS["insurer"]}
-    outcome, plain = aligned("curve", ids, shown={"insurer": 128}), aligned("curve", ids)
-    assert people(outcome, "bank") != []
-    assert outcome.bytes_by_step["blinded"] > plain.bytes_by_step["blinded"]
-    outcome = aligned("curve", IDS)
-    frames = [seen.frame for party in IDS for seen in there(outcome.seen[party])]
-    assert frames
-    assert not any(number.encode() in frame for frame in frames for number in ("p24", "p58"))
 
 
 def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_common() -> None:
@@ -277,33 +261,16 @@ PAIR = Group.of(("bank", "insurer"), active="bank")
 TRIO = Group.of(("bank", "insurer", "clinic"), active="insurer")
 
 
-class NoLedger:
-    def charge(self, release: Any, dataset: Any, *, fresh: bool = False) -> None:
-        raise AssertionError("nothing is released here")
-
-    def opening(self) -> Any:
-        return Opening("me", "0" * 64, anew=True)
-
-    def recognise(self, opening: Any) -> None:
-        return None
-
-    def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
-        raise AssertionError("nothing is released here")
-
-
 async def intersecting(party: Party, ids: Any, padding: Any) -> Any:
     await meet(party)
     return await intersect(party, None if ids is None else Ids.of(ids), padded=padding.get(party.name))
 
 
 def intersected(
-    group: Group,
-    tables: dict[str, list[str]],
-    padding: dict[str, int] | None = None,
-    play: Any = intersecting,
+    group: Group, tables: dict[str, list[str]], padding: dict[str, int] | None = None, play: Any = None
 ) -> Outcome:
-    desks = {name: PartyInputs(untyped(NoLedger()), tables.get(name)) for name in group.members}
-    return run_here(play, group, desks, padding or {}, record=True, timeout=20)
+    desks = {name: PartyInputs(Ledger.in_memory(name), tables.get(name)) for name in group.members}
+    return run_here(play or intersecting, group, desks, padding or {}, record=True, timeout=20)
 
 
 def common(outcome: Outcome, tables: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -400,11 +367,7 @@ def test_parties_meet_before_they_intersect() -> None:
 
 
 POINTS = [
-    next(
-        blinded_sets.BlindedSet.prepare(
-            [name], domain=b"d", randomness=PartyInputs(untyped(NoLedger())).randomness
-        ).blinded_blocks()
-    )
+    next(blinded_sets.BlindedSet.prepare([name], domain=b"d", randomness=SystemRandomness()).blinded_blocks())
     for name in (b"x", b"y", b"z")
 ]
 POINT = POINTS[0]

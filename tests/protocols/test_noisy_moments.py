@@ -38,13 +38,11 @@ from colonnade.methods.moments.protocol import moments_session, noisy_moments
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.messages import tell
 from colonnade.protocols.plans import Task, default_delta
 from colonnade.protocols.sharing import MomentSum, open_to, share, total
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.party import AskingAccountant, Group, Party
 from colonnade.runtime.run import run_here
-from colonnade.runtime.wire import Message
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABELS = {
@@ -369,20 +367,6 @@ def test_seeded_noise_taints_the_run_the_ledgers_and_the_release() -> None:
     assert all(total.reproducible for total in first.ledgers["bank"].totals())
     assert not honest.reproducible and not np.array_equal(one.matrix, honest.matrix)
     assert isinstance(unseeded.randomness("bank"), SystemRandomness), "which is the default"
-
-
-def test_shares_that_are_none_end_the_run_by_name() -> None:
-    garbage = Message(arrays={"share": np.full(16, 255, dtype=np.uint8)})
-
-    async def program(party: Party, table: Any) -> None:
-        if party.name == "bank":
-            for computing_party in ("server", "insurer"):
-                await tell(party, computing_party, "columns", garbage)
-            return
-        await share(party, None, {"bank": (1, 2)}, scheme=Shamir(3, FIELD63), degree=1, step="columns")
-
-    with pytest.raises(RemoteProtocolError, match="bank at step 'columns' sent a share that is none"):
-        run_here(program, PAIR, inputs_for(PAIR))
 
 
 def test_interrupting_a_run_cancels_every_party() -> None:
