@@ -31,7 +31,6 @@ from colonnade.privacy.events import (
     event_to_data,
     itemise,
 )
-from colonnade.privacy.renyi import renyi
 from colonnade.testing import check_event
 
 CHANGE = MatrixChange(1, 2, 3, 4)
@@ -80,15 +79,6 @@ def test_numbers_come_back_with_their_kind_and_sampling_at_rate_one_or_nought_is
 @given(events(), st.integers(0, 50))
 def test_repeating_is_composing_so_many_times(event: Event, times: int) -> None:
     assert itemise(Repeated(event, times)) == itemise(Composed((event,) * times))
-
-
-@given(st.lists(events(), max_size=4), st.randoms())
-def test_composing_is_commutative(parts: list[Event], random: Any) -> None:
-    mixed = list(parts)
-    random.shuffle(mixed)
-    one, other = Composed(tuple(parts)), Composed(tuple(mixed))
-    assert itemise(one) == itemise(other)
-    assert renyi(one, 3.0) == renyi(other, 3.0)
 
 
 @given(events(), events(), events())
@@ -146,19 +136,13 @@ def test_no_noise_at_all_is_refused(make: Any) -> None:
         lambda: PoissonBinomial(2, 1, Fraction(1, 2)),
         lambda: PoissonBinomial(2, 1, 0.1, 0),
         lambda: PoissonBinomial(2, 1, 0.1, 3),
-        lambda: PoissonBinomial(True, 1, 0.1),
         lambda: DiscreteGaussian(1, 1, 0),
         lambda: Skellam(1, 1, 1, 0),
         lambda: MatrixSkellam((1, 2, 3, 4), 1),  # type: ignore[arg-type]
         lambda: PerStep((), 1),
-        lambda: PerStep([1], 1),  # type: ignore[arg-type]
         lambda: PerStep((1,), 1, 1),  # type: ignore[arg-type]
-        lambda: Composed([Gaussian(1, 1)]),  # type: ignore[arg-type]
         lambda: Composed((CHANGE,)),  # type: ignore[arg-type]
-        lambda: Repeated(Gaussian(1, 1), -1),
         lambda: Repeated(Gaussian(1, 1), 1.5),  # type: ignore[arg-type]
-        lambda: Repeated("gaussian", 1),  # type: ignore[arg-type]
-        lambda: Approximated(Gaussian(1, 1), -1),
         lambda: PoissonSampled(1.5, Gaussian(1, 1)),
     ],
 )
@@ -187,10 +171,6 @@ def test_sampling_is_refused_where_it_is_not_proved_to_help(inner: Any) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        {},
-        {"kind": "unheard-of"},
-        {"kind": "gaussian"},
-        {"kind": "gaussian", "sensitivity": 1, "sigma": 1, "extra": 1},
         {"kind": "gaussian", "sensitivity": 1, "sigma": "one"},
         {"kind": "gaussian", "sensitivity": 1, "sigma": "1/0"},
         {"kind": "gaussian", "sensitivity": 1, "sigma": -1},

@@ -135,31 +135,25 @@ async def disagreement(party: Party, _: Any) -> None:
 
 
 async def introduction(party: Party, table: Table | None) -> int:
-    party.run = "fixed"
     await introduce(party, table)
-    rows = table if table is not None else None
-    return await agreed_rows(party, untyped(rows))
+    return await agreed_rows(party, untyped(table))
 
 
 async def alignment(party: Party, table: Table | None) -> AlignedTable | None:
-    party.run = "fixed"
     return await align(party, table, "equal")
 
 
 async def misalignment(party: Party, table: Any) -> Any:
-    party.run = "fixed"
     if table is not None and party.name == "insurer":
         table = table_of("insurer", ["x", "y"])
     return await align(party, table, "equal")
 
 
 async def receipts(party: Party, _: Any) -> None:
-    party.run = "fixed"
     await charge_first(party, RELEASE)
 
 
 async def sharing(party: Party, _: Any) -> NDArray[np.int64] | None:
-    party.run = "fixed"
     scheme = Shamir(3, FIELD63)
     mine = np.arange(4, dtype=np.int64).reshape(2, 2) if party.owns_columns else None
     shapes = dict.fromkeys(party.group.owners, (2, 2))
@@ -172,7 +166,6 @@ async def sharing(party: Party, _: Any) -> NDArray[np.int64] | None:
 
 
 async def secure_sums(party: Party, _: object) -> Any:
-    party.run = "fixed"
     ring = SumRing(3, 9)
     streams = await share_mask_keys(party, party.group.owners)
     mine = np.arange(3) if party.owns_columns else None
@@ -190,12 +183,10 @@ async def secure_sums(party: Party, _: object) -> Any:
 
 
 async def intersection(party: Party, _: Any) -> Any:
-    party.run = "fixed"
     return await intersect(party, IDS.get(party.name))
 
 
 async def publication(party: Party, _: object) -> Any:
-    party.run = "fixed"
     plan = moments_plan()
     matrix = np.diag(np.arange(plan.size)) if party.is_server else None
     return await publish(
@@ -224,7 +215,6 @@ class OneKey(PaillierKeysForTests):
 
 async def encrypted_numbers(party: Party, table: Any) -> None:
     """One owner's key and some ciphertexts under it, as owners who meet under encryption send them."""
-    party.run = "fixed"
     asker, answerer = TWO.owners
     if party.name == asker:
         private = await make_key(party, OneKey(), (answerer,))
@@ -246,7 +236,9 @@ class Protocol:
     frames: int = FRAMES
 
     def party(self, name: str, channel: Any = None) -> Party:
-        return Party(name, self.group, channel, untyped(OpenBook()), SeededRandomness(name), timeout=5.0)
+        party = Party(name, self.group, channel, untyped(OpenBook()), SeededRandomness(name), timeout=5.0)
+        party.run = "fixed"
+        return party
 
 
 PROTOCOLS = {
@@ -272,6 +264,7 @@ def recorded(name: str) -> dict[str, list[Seen]]:
     seen: dict[str, list[Any]] = {}
 
     async def program(party: Party, table: Table | None) -> None:
+        party.run = "fixed"
         try:
             await protocol.program(party, table)
         except (RemoteProtocolError, InputError):
@@ -440,7 +433,6 @@ def test_no_frame_crashes_a_protocol_and_none_is_taken_that_no_peer_could_send(
 
 def test_this_harness_would_notice_a_receiver_that_trusts_its_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     async def trusting(party: Party, _: Any) -> int | None:
-        party.run = "fixed"
         if party.name == "bank":
             await tell(party, "insurer", "rows", Message({"rows": 3}))
         return (await hear(party, "bank", "rows")).fields["rows"] + 1 if party.name == "insurer" else None
