@@ -259,27 +259,14 @@ def test_unpacking_undoes_packing_up_to_the_last_value_that_fits(
 def test_a_field_one_too_large_corrupts_its_neighbour_and_too_many_are_refused() -> None:
     fields = Fields(8, 2)
     assert fields.unpack(128 + (5 << 8)) == (-128, 6)
+    # 75 and 139 bits hold a product of two numbers of 32 or 64 fraction bits, which one factor's width does not.
+    assert (Fields.most(75, 2048), Fields.most(139, 2048)) == (27, 14)
     with pytest.raises(ValueError, match="does not fit"):
         fields.pack([128, 5])
     with pytest.raises(ValueError, match="above"):
         fields.unpack(1 << 20)
     with pytest.raises(ValueError, match="do not fit"):
         packed(encryptors()[0].encrypt([1] * 20), Fields(75, 20))
-
-
-def test_widths_hold_the_product_and_not_one_factor() -> None:
-    """The counts for a 2048-bit key: 27 fields at 32 fraction bits and 14 at 64, not 31 and 31."""
-    assert product_width(fraction_bits=32, terms=256, magnitude=2) == 75
-    assert product_width(fraction_bits=64, terms=256, magnitude=2) == 139
-    assert (Fields.most(75, 2048), Fields.most(139, 2048)) == (27, 14)
-
-
-@given(st.integers(0, 20), st.integers(1, 300), st.integers(1, 9))
-def test_the_worst_product_fits_its_field(fraction_bits: int, terms: int, magnitude: int) -> None:
-    worst = terms * (magnitude << fraction_bits) * (1 << fraction_bits)
-    assert (
-        worst < Fields(product_width(fraction_bits=fraction_bits, terms=terms, magnitude=magnitude), 1).limit
-    )
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5), st.integers(0, 30))

@@ -344,13 +344,7 @@ def test_a_chunk_has_no_more_rows_than_a_double_sums_exactly_and_more_would_not_
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_both_kinds_of_loops_give_the_same_words_and_triangles_are_read_by_rows(field: Field) -> None:
-    source = SeededRandomness("loops")
-    a, b = field.uniform((5000, 7), source), field.uniform((5000, 3), source)
-    compiled = (a.gram(), a.transpose_times(b), a.multiply(a), a.times(-12345678901234567890))
-    with plain_numpy():
-        plain = (a.gram(), a.transpose_times(b), a.multiply(a), a.times(-12345678901234567890))
-    assert all(x.equals(y) for x, y in zip(compiled, plain, strict=True))
+def test_triangles_are_read_by_rows(field: Field) -> None:
     values = np.arange(9).reshape(3, 3)
     assert field.encode(values).upper_triangle().decode().tolist() == [0, 1, 2, 4, 5, 8]
     with pytest.raises(ValueError, match="square"):
