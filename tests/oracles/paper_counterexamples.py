@@ -98,7 +98,7 @@ def row_norm_squared(columns: int, gamma: int) -> int:
 
 def sample_factor(contributors: int, order: float) -> float:
     """S_M(α) of Theorem 6.2 of PBM-VFL, which multiplies a C₀ that the paper leaves open."""
-    power = 2 ** (contributors - 1)
+    power: float = 2 ** (contributors - 1)
     last = (power - 1) / (power / 2 * (order - 1))
     return (3 * power - 2) * order - 3 * (power - contributors) + last
 

@@ -16,7 +16,7 @@ from encrypted_runs import request_of, tables_of
 from scipy import stats
 from training_specs import requested as spec_of
 
-from colonnade.crypto.curve import BlindedSet
+from colonnade.crypto.curve import POINT_BYTES, BlindedSet, Blinding, hash_to_curve
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, rerandomised
 from colonnade.crypto.paillier_vectors import BoundedMask, UniformMask
 from colonnade.crypto.sealing import AgreementKey, SigningKey
@@ -43,7 +43,7 @@ from colonnade.protocols import intersection as server_intersection
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.evaluation import EvaluationSpec, evaluation_session
 from colonnade.protocols.joint_scores import ScoresSpec, scores_session
-from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import decode
 
@@ -464,3 +464,63 @@ def test_whoever_was_named_what_cannot_be_brings_bytes_that_nobody_knows(
     assert {name: [digest] for name, digest in brought.items()} == {
         owner: federation.draws[owner].drawn[SPOILT] for owner in IDS
     }
+
+
+# No key, mask, order or dummy is the same twice, and no bit of one stands still: a uniform bit is the same in all of 64
+# draws once in 2⁶³ times.
+
+
+DRAWS = 64
+PEER = AgreementKey.generate(SeededRandomness("peer"))
+POINT = hash_to_curve([b"ada"], domain=b"coins")
+
+
+def prime(draws: Randomness) -> bytes:
+    """A prime of 64 bits without the two first and the two last, which are always set."""
+    return (PrivateKey.generate_for_tests(draws, 128).p >> 2 & (1 << 60) - 1).to_bytes(8, "little")
+
+
+UNIFORM: dict[str, tuple[int, Callable[[Randomness], bytes]]] = {
+    "a signing key": (256, lambda draws: SigningKey.generate(draws).secret),
+    "an agreed secret": (256, lambda draws: AgreementKey.generate(draws).agree(PEER.public, context=b"run")),
+    "a blinded_points point": (255, lambda draws: Blinding.draw(draws).multiply(POINT)),
+    "a prime": (60, prime),
+    "a uniform mask": (64, lambda draws: UniformMask(1 << 64).draw(1, draws)[0].to_bytes(8, "little")),
+    "a bounded mask": (60, lambda draws: BoundedMask(20, 40).draw(1, draws)[0].to_bytes(8, "little")),
+}
+
+
+@pytest.mark.parametrize(("bits", "drawn"), UNIFORM.values(), ids=UNIFORM)
+def test_no_bit_of_a_secret_stands_still(bits: int, drawn: Callable[[Randomness], bytes]) -> None:
+    seen = [int.from_bytes(drawn(SeededRandomness(f"coins {number}")), "little") for number in range(DRAWS)]
+    whole = (1 << bits) - 1
+    ever, always = 0, whole
+    for value in seen:
+        ever, always = ever | value, always & value
+    assert ever == whole and always == 0
+    assert len(set(seen)) == DRAWS
+
+
+def test_neither_a_source_nor_a_call_gives_the_same_secret_twice() -> None:
+    for bits, drawn in UNIFORM.values():
+        draws = SeededRandomness("one source")
+        assert len({drawn(draws) for _ in range(DRAWS)}) == DRAWS, bits
+    for mask in (UniformMask(1 << 64), BoundedMask(20, 40)):
+        assert len(set(mask.draw(DRAWS, SeededRandomness("many")))) == DRAWS
+
+
+def blinded_points(draws: Randomness, *, padded: int) -> tuple[BlindedSet, list[bytes]]:
+    mine = BlindedSet.prepare([b"ada", b"grace"], domain=b"coins", randomness=draws, padded=padded)
+    whole = b"".join(mine.blinded_blocks())
+    return mine, [whole[start : start + POINT_BYTES] for start in range(0, len(whole), POINT_BYTES)]
+
+
+def test_dummies_and_runs_have_nothing_in_common() -> None:
+    first, points = blinded_points(SeededRandomness("first"), padded=DRAWS)
+    assert len(set(points)) == DRAWS
+    second = BlindedSet(first.ids, first.domain, first.order, first.blinding, SeededRandomness("second"))
+    again = b"".join(second.blinded_blocks())
+    same = {again[start : start + POINT_BYTES] for start in range(0, len(again), POINT_BYTES)} & set(points)
+    assert len(same) == 2, "the two people, under one scalar, and none of the dummies"
+    (_, one), (_, two) = (blinded_points(SeededRandomness(name), padded=4) for name in ("one", "two"))
+    assert not set(one) & set(two), "nor have two runs anything in common"
