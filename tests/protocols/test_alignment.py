@@ -25,7 +25,7 @@ from colonnade.errors import (
     RemoteProtocolError,
 )
 from colonnade.federation.federation import Federation
-from colonnade.ledger import Cut, Ledger, Opening
+from colonnade.ledger import Cut, Ledger
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
 from colonnade.protocols import agreement as parts
@@ -145,18 +145,13 @@ def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_com
     assert found["server"] == ()
 
 
-def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> None:
+def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sent = []
 
-    class Full:
-        def opening(self) -> Opening:
-            return Opening("me", "0" * 64, anew=True)
-
-        def recognise(self, opening: Opening) -> None:
-            return None
-
-        def note_comparison(self, dataset: str, partners: list[str], *, run: str, through: str = "") -> None:
-            raise LedgerError("the disk is full")
+    def full(*_: Any, **__: Any) -> None:
+        raise LedgerError("the disk is full")
 
     async def program(party: Party, table: Table | None) -> Any:
         honest = party.channel.send
@@ -170,9 +165,9 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> 
         return await align(party, table, "auto")
 
     group = Group.of(("bank", "shop"))
-    inputs = inputs_of(group, {"bank": ["p1"], "shop": ["p1"]}, ledger=untyped(Full()))
+    monkeypatch.setattr(Ledger, "note_comparison", full)
     with pytest.raises(LedgerError, match="the disk is full"):
-        run_here(program, group, inputs)
+        run_here(program, group, inputs_of(group, {"bank": ["p1"], "shop": ["p1"]}))
     assert {step for _, step in sent} <= {"hello", KNOWN, PROVED, "id rules"}
 
 

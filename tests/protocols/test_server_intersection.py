@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,10 +65,9 @@ def inputs_of(
     group: Group, ids: Mapping[str, list[str]], *, shown: dict[str, int] | None = None, **more: Any
 ) -> dict[str, PartyInputs]:
     """A ledger and a table of these ids for every member."""
-    ledger = more.pop("ledger", None)
     return {
         name: PartyInputs(
-            ledger or Ledger.in_memory(name),
+            Ledger.in_memory(name),
             table_of(name, ids[name]) if name in ids else None,
             shown_ids=(shown or {}).get(name),
             **more,
@@ -161,29 +160,19 @@ def test_ids_that_are_none_are_refused_before_a_list_leaves(ids: list[str], why:
 SEED: dict[str, Any] = {"draws": lambda name: KeyedRandomness(hashlib.sha256(name.encode()).digest())}
 
 
-@pytest.mark.parametrize(
-    ("ids", "options", "through"),
-    [
-        (TWO, {}, True),
-        (TWO, {"in_shares": False}, False),
-        (IDS, {}, False),
-        (TWO, {"trusting": ("bank",)}, False),
-        (TWO, {"trusting": ("insurer",)}, False),
-        (TWO, SEED, False),
-        (TWO, {**SEED, "public": True}, True),
-        (dict.fromkeys(TWO, IDS["bank"]), {}, False),
-    ],
-    ids=[
-        "two owners, shares at the server",
-        "no shares",
-        "three owners",
-        "one policy says no",
-        "the other says no",
-        "seeded coins",
-        "seeded coins, public data",
-        "equal lists",
-    ],
-)
+LEFT_OPEN: dict[str, tuple[Any, dict[str, Any], bool]] = {
+    "two owners, shares at the server": (TWO, {}, True),
+    "no shares": (TWO, {"in_shares": False}, False),
+    "three owners": (IDS, {}, False),
+    "one policy says no": (TWO, {"trusting": ("bank",)}, False),
+    "the other says no": (TWO, {"trusting": ("insurer",)}, False),
+    "seeded coins": (TWO, SEED, False),
+    "seeded coins, public data": (TWO, {**SEED, "public": True}, True),
+    "equal lists": (dict.fromkeys(TWO, IDS["bank"]), {}, False),
+}
+
+
+@pytest.mark.parametrize(("ids", "options", "through"), LEFT_OPEN.values(), ids=LEFT_OPEN)
 def test_left_open_it_is_through_the_server_only_where_it_is_trusted_with_as_much(
     ids: dict[str, list[str]], options: dict[str, Any], through: bool
 ) -> None:
@@ -196,18 +185,12 @@ def test_it_may_be_chosen_and_refused_and_not_with_a_server_that_owns_columns() 
     assert "pseudonyms" in steps(aligned(IDS, "server", in_shares=False))
     with pytest.raises(PolicyRefused, match="insurer does not accept"):
         aligned(TWO, trusting=("bank",))
+    with pytest.raises(OnlyForPublicData, match="coins come from a seed"):
+        aligned(TWO, **SEED)
     # It would have a list of its own, the key, and everybody else's list.
     with pytest.raises(GroupMismatch, match="the server 'bank' owns columns"):
         aligned(TWO, group=Group.pair("bank", "insurer"))
     assert "pseudonyms" not in steps(aligned(TWO, "auto", group=Group.pair("bank", "insurer")))
-
-
-def test_seeded_coins_are_for_public_data_alone() -> None:
-    with pytest.raises(OnlyForPublicData, match="coins come from a seed"):
-        aligned(TWO, **SEED)
-    with pytest.raises(OnlyForPublicData):
-        federation(TWO, noise_seed=7, alignment="server").align()
-    assert "pseudonyms" in steps(aligned(TWO, public=True, **SEED))
 
 
 def test_ledgers_say_through_whom_and_two_owners_take_it_by_default() -> None:
@@ -701,25 +684,21 @@ def frames_of_alignment() -> int:
     return max(place for place, step in enumerate(sent) if step == "people, twice blinded") + 2
 
 
-class falling:
+@contextmanager
+def falling(lives: int, sent: list[str] | None = None) -> Iterator[None]:
     """The process ends when it would send one more than so many frames."""
+    steps = [] if sent is None else sent
+    honest: Callable[..., bytes] = untyped(messages).encode
 
-    def __init__(self, lives: int, sent: list[str] | None = None) -> None:
-        self.lives, self.sent, self.patch = lives, sent if sent is not None else [], pytest.MonkeyPatch()
+    def mortal(envelope: Any, message: Message, **how: Any) -> bytes:
+        steps.append(envelope.step)
+        if len(steps) > lives:
+            raise Crash
+        return honest(envelope, message, **how)
 
-    def __enter__(self) -> None:
-        honest: Callable[..., bytes] = untyped(messages).encode
-
-        def mortal(envelope: Any, message: Message, **how: Any) -> bytes:
-            self.sent.append(envelope.step)
-            if len(self.sent) > self.lives:
-                raise Crash
-            return honest(envelope, message, **how)
-
-        self.patch.setattr(messages, "encode", mortal)
-
-    def __exit__(self, *error: object) -> None:
-        self.patch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(messages, "encode", mortal)
+        yield
 
 
 def listed_in(record: Path) -> list[bytes]:
