@@ -141,7 +141,7 @@ def in_doubt(table: StripTable) -> StripTable:
 def test_a_table_of_few_cells_passes_the_audit_and_reversed_slopes_would_be_noticed(
     coarse: StripTable,
 ) -> None:
-    assert findings(coarse, points=64) == ()
+    assert findings(coarse, points=16) == ()
     assert (
         chi_square(draw_from(coarse, 100_000, SystemRandomness()), discrete_gaussian(1e4), 600) > FALSE_ALARM
     )
@@ -173,7 +173,7 @@ class ShortLaplace(DiscreteLaplaceLaw):
 
 def test_past_the_edge_of_its_table_a_discrete_laplace_begins_again() -> None:
     law = ShortLaplace(Fraction(1, 3))
-    draws = draw_from(table_of(law), 20_000, SystemRandomness())
+    draws = draw_from(table_of(law), 8_000, SystemRandomness())
     assert np.mean(np.abs(draws) > 2) > 0.3
     assert chi_square(draws, discrete_laplace(3), 60) > FALSE_ALARM
 

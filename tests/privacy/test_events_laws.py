@@ -82,6 +82,7 @@ def test_repeating_is_composing_so_many_times(event: Event, times: int) -> None:
 
 
 @given(events(), events(), events())
+@settings(max_examples=40)
 def test_composing_is_associative(one: Event, two: Event, three: Event) -> None:
     assert itemise(Composed((one, Composed((two, three))))) == itemise(
         Composed((Composed((one, two)), three))

@@ -463,7 +463,7 @@ def test_a_real_ledger_keeps_whatever_receipt_could_be_one(tmp_path: Path) -> No
     ledger = Ledger.create(tmp_path / "bank.ledger", "bank")
 
     async def attack() -> None:
-        for seed in range(300):
+        for seed in range(120):
             rng = Random(seed)
             _, frames = reshuffled(run["bank"], rng.randrange(len(run["bank"])), rng)
             party = scripted(protocol.party("bank"), frames)
@@ -863,5 +863,5 @@ class Envelopes(RuleBasedStateMachine):
             assert used <= self.parties[run, sender].numbers.get(("to", receiver), 0)
 
 
-Envelopes.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Envelopes.TestCase.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 TestEnvelopes = Envelopes.TestCase
