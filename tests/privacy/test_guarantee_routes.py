@@ -12,7 +12,7 @@ from dp_accounting import dp_event, rdp
 from dp_accounting.pld import privacy_loss_distribution as reference
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from privacy_strategies import additive, events
+from test_events_laws import additive, events
 from typed import there
 
 from colonnade.errors import PrivacyError

@@ -11,7 +11,7 @@ import pytest
 from homogeneous_loss import homogeneous_renyi
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privacy_strategies import additive, mechanisms, poisson_binomials
+from test_events_laws import additive, mechanisms, poisson_binomials
 from typed import untyped
 
 from colonnade.privacy.distributions import (
