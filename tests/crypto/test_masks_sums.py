@@ -40,7 +40,7 @@ def masked(
 
 
 @given(st.integers(2, 6), st.integers(1, 2**60), st.integers(0, 40), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_sums_are_exact(parties: int, largest: int, length: int, data: st.DataObject) -> None:
     ring = SumRing(parties, largest)
     entries = st.one_of(st.just(largest), st.just(0), st.integers(0, largest))

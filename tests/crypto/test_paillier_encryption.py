@@ -379,7 +379,7 @@ def odd_moduli(most_bits: int = 4200) -> st.SearchStrategy[int]:
 
 
 @given(odd_moduli(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_entering_and_leaving_is_the_identity_and_products_are_pythons(
     modulus: int, data: st.DataObject
 ) -> None:

@@ -46,7 +46,7 @@ def encoded(field: Field, *values: int) -> FieldArray:
 
 
 @given(st.data(), fields)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_sums_differences_and_products_are_those_of_the_integers(data: st.DataObject, field: Field) -> None:
     x, y, z = (data.draw(elements(field)) for _ in range(3))
     a, b = encoded(field, x, y), encoded(field, z, x)

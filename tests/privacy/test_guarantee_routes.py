@@ -441,7 +441,7 @@ def our_epsilon(event: Event, delta: float) -> float:
     return losses.epsilon(delta)
 
 
-@pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-2])
+@pytest.mark.parametrize("delta", [1e-8, 1e-2])
 @pytest.mark.parametrize(
     ("event", "theirs"),
     [
