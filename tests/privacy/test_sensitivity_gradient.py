@@ -310,11 +310,6 @@ def test_either_owner_can_be_the_one_that_decides_and_heads_add_up_in_squares() 
     assert four.l2 == 2 * one.l2
 
 
-@pytest.mark.parametrize(("least", "most"), [(-1, 100), (0, 7), (3, 3)])
-def test_slopes_are_as_wide_as_the_two_ends_are_apart(least: int, most: int) -> None:
-    assert Slopes(least, most).widest == most - least
-
-
 # Sums of rounded phases.
 
 

@@ -193,11 +193,6 @@ class RowClaims:
         wrong = 2 * GROUPS + 2 * self.bits + 3
         return ((ORDER - max(FIELD63.primes)) // wrong).bit_length() - 1
 
-    @property
-    def wraparound_bits(self) -> int:
-        """Bits of the check that entries are small as integers."""
-        return PROJECTIONS
-
 
 @cache
 def _bit_nodes(bits: int) -> tuple[Nodes, Nodes]:
@@ -427,7 +422,7 @@ def accepts(
     """Whether the second verifier, who has heard the first one's answer, finds that every claim holds.
 
     Guarantee: for rows that break a claim, as integers, whatever the dealer sent, the probability of True is at most
-    2^-`algebraic_bits` + 2^-`wraparound_bits` (docs/proofs/verified-rows.md).
+    2^-`algebraic_bits` + 2^-`PROJECTIONS` (docs/proofs/verified-rows.md).
     """
     if (bits > claims.used).any():
         return False

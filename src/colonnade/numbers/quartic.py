@@ -75,10 +75,6 @@ class Quartic:
         """Σ left·right over all elements, as one element of shape (4,)."""
         return self.folded(product(left, np.ascontiguousarray(right.T), self.prime))
 
-    def weighted(self, weights: Floats, values: Floats) -> Floats:
-        """Σ_k weights[k]·values[k] for residues `values` of the prime itself, shape (n, …): elements (4, …)."""
-        return product(weights, values, self.prime)
-
     def scaled(self, values: Floats, factor: int) -> Floats:
         """Every element times one integer."""
         return reduced(values * float(factor % self.prime), self.prime)

@@ -126,10 +126,6 @@ class CoefficientRow:
     def largest(self) -> int:
         return max(self.label, self.constant, *(part.largest for part in self.parts))
 
-    @property
-    def everybody(self) -> frozenset[int]:
-        return frozenset(range(len(self.parts)))
-
     def only(self, party: int) -> CoefficientRow:
         """One party's part of the row: what its single-party coefficients are made of."""
         mine = self.holder == party
