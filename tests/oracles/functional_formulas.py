@@ -6,7 +6,6 @@ from fractions import Fraction
 
 from colonnade.privacy.sensitivity.functional import (
     CoefficientChange,
-    _size,
     logistic_zero_out,
     peak,
     root_up,
@@ -40,7 +39,7 @@ def logistic_part_replaced(features: int, *, own: int, holds_label: bool) -> Coe
     L1 ≤ d + max_p (d₂/8 − ½)p + κ·p(2d₁ − p). L2² follows the same pattern in s = ‖x − x′‖², and never
     exceeds four times that of zeroing the record out.
     """
-    mine, rest = _features(features, own, holds_label)
+    mine, rest = own, features - own
     quarter, tail = Fraction(1, 256), Fraction(mine**2, 256) + Fraction(mine, 128)
     kept, flipped = Fraction(1, 2), -Fraction(1, 2)
     curve = Fraction(mine + 1, 16 * mine) if mine else Fraction(0)
@@ -59,13 +58,13 @@ def logistic_replace(features: int) -> CoefficientChange:
 
 def linear_zero_out_in_ball(features: int) -> CoefficientChange:
     """Linear, ball, one record becomes zero: L1 ≤ ((1 + √d)² + 2)/2, L2² ≤ 3, both attained."""
-    root = 1 + root_up(Fraction(_size(features)))
+    root = 1 + root_up(Fraction(features))
     return CoefficientChange((root**2 + 2) / 2, Fraction(3))
 
 
 def logistic_zero_out_in_ball(features: int) -> CoefficientChange:
     """Logistic, ball, one record becomes zero: L1 ≤ √d/2 + (d + 1)/16, L2² ≤ 17/64, both attained."""
-    root = root_up(Fraction(_size(features)))
+    root = root_up(Fraction(features))
     return CoefficientChange(root / 2 + Fraction(features + 1, 16), Fraction(17, 64))
 
 
@@ -77,7 +76,7 @@ def linear_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> int
 
 def logistic_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> Fraction:
     """L1 when every ordered pair is released, as the paper does; (d + 2)²/8 for a whole record with d ≥ 2."""
-    mine, rest = _features(features, own, holds_label)
+    mine, rest = own, features - own
     half, eighth = Fraction(1, 2), Fraction(1, 8)
     l1 = peak(half + Fraction(rest, 4), eighth, 2 * mine)
     if holds_label:
@@ -85,15 +84,6 @@ def logistic_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> F
     return l1
 
 
-def _features(features: int, own: int, holds_label: bool) -> tuple[int, int]:
-    _size(features)
-    if not 0 <= own <= features or (own == 0 and not holds_label):
-        raise ValueError(
-            f"a party that owns {own} of {features} features and no label has no part to replace"
-        )
-    return own, features - own
-
-
 def _split(features: int, own: int, holds_label: bool) -> tuple[int, int]:
-    mine, rest = _features(features, own, holds_label)
-    return (mine + 1, rest) if holds_label else (mine, rest + 1)
+    """Own entries of z and others, the label among them."""
+    return (own + 1, features - own) if holds_label else (own, features - own + 1)
