@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 
 from colonnade.crypto.sharing import Seed, Shamir
-from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray, GramSum
+from colonnade.numbers.field import FIELD63, FIELD126, Field, FieldArray, GramSum
 from colonnade.randomness import SystemRandomness
 
 ROWS, COLUMNS, BLOCK = 45_222, 41, 4096
@@ -69,7 +69,6 @@ def main() -> None:
     for name, field, computing_parties in (
         ("63", FIELD63, 3),
         ("126", FIELD126, 3),
-        ("61_prime", FIELD61, 3),
         ("63_five_computing_parties", FIELD63, 5),
     ):
         if not np.array_equal(shared_gram(field, tables, computing_parties), values.T @ values):

@@ -64,7 +64,7 @@ NOT_OURS = ("pip", "setuptools", "_distutils_hack", "distutils-precedence.pth", 
 STARTS = 5
 # What left the library and is still read: loops and channels that only tests and benchmarks use.
 MOVED = (
-    *(f"tests/oracles/{name}.py" for name in ("plain_kernels", "plain_check_loops", "table_audit")),
+    *(f"tests/oracles/{name}.py" for name in ("plain_check_loops", "table_audit")),
     "benchmarks/loopback.py",
 )
 OLD_WORDS = frozenset(

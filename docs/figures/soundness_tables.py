@@ -19,13 +19,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "oracles"))
 
+from functional_formulas import linear_part_ordered_l1, logistic_part_ordered_l1
 from paper_counterexamples import (
     breakdown_epsilon,
     longest_rounding_of_a_flat_row,
     masked_certainty,
     masked_total_variation,
     most_uses,
+    packed_values,
     residual_geometric_inflation,
+    row_norm_squared,
+    sample_factor,
 )
 from unclipped_messages import achieved_delta
 
@@ -237,7 +241,7 @@ def pbm_epsilon() -> str:
 def pbm_sample() -> str:
     rows = []
     for contributors in (2, 5, 10):
-        paper = pbm_vfl.sample_factor(contributors, 2.0).value
+        paper = sample_factor(contributors, 2.0)
         whole = renyi(PoissonBinomial(contributors, 16, Fraction(1, 10), contributors), 2.0)
         part = renyi(PoissonBinomial(contributors, 16, Fraction(1, 10)), 2.0)
         rows.append((str(contributors), figure(paper / 2), figure(whole / part), str(contributors**2)))
@@ -305,7 +309,7 @@ def spca_rows() -> str:
             str(rounded_norm_squared(gamma, 1, columns=COLUMNS, rounding=rounding))
             for rounding in ("stochastic", "retry", "nearest", "toward_zero")
         ]
-        claimed = skellam_moments.row_norm_squared(COLUMNS, gamma).value
+        claimed = row_norm_squared(COLUMNS, gamma)
         rows.append((f"2^{exponent}", str(claimed), str(reachable_norm_squared(COLUMNS, gamma)), *bounds))
     head = ("γ", "equation (13)", "some row reaches", "bound, stochastic", "retry", "nearest", "toward zero")
     return markdown(head, rows)
@@ -364,11 +368,11 @@ def functional_whole() -> str:
             (
                 str(d),
                 figure(functional_mechanism.linear_sensitivity(d).value),
-                str(functional.linear_part_ordered_l1(d, own=d, holds_label=True)),
+                str(linear_part_ordered_l1(d, own=d, holds_label=True)),
                 figure(float(zeroed.l1)),
                 figure(zeroed.l2),
                 figure(functional_mechanism.logistic_sensitivity(d).value),
-                figure(float(functional.logistic_part_ordered_l1(d, own=d, holds_label=True))),
+                figure(float(logistic_part_ordered_l1(d, own=d, holds_label=True))),
                 figure(float(logistic.l1)),
                 figure(logistic.l2),
             )
@@ -391,7 +395,7 @@ def functional_party() -> str:
     rows = []
     for d, own, label in ((10, 1, False), (10, 1, True), (14, 3, False), (800, 200, False)):
         paper = functional_mechanism.linear_party_sensitivity(d, own=own, holds_label=label).value
-        exact = functional.linear_part_ordered_l1(d, own=own, holds_label=label)
+        exact = linear_part_ordered_l1(d, own=own, holds_label=label)
         rows.append(
             (str(d), str(own), "yes" if label else "no", str(paper), str(exact), f"{exact / paper:.2f}")
         )
@@ -479,6 +483,6 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "baseline": lambda: f"{8 / (1 - 4 * 0.1**2):.2f}",
     "delta-1": lambda: str(triangle_change_zero_out(RowShape(COLUMNS, COLUMNS)).l1),
     "delta-1-paper": lambda: f"{math.sqrt(COLUMNS) * COLUMNS:.1f}",
-    "fields": lambda: str(vertical_logistic.packed_values(2048, 64).value),
+    "fields": lambda: str(packed_values(2048, 64)),
 }
 """Figures inside sentences."""

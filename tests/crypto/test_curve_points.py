@@ -199,15 +199,6 @@ def test_blocks_do_not_change_the_result_and_the_order_differs_from_run_to_run(
     assert intersect(ids, ids)[0] != intersect(ids, ids)[0]
 
 
-def test_padding_hides_how_many_ids_there_are() -> None:
-    sizes = set()
-    for count in (0, 1, 7):
-        ids = [b"%d" % i for i in range(count)]
-        padded = BlindedSet.prepare(ids, domain=b"test", randomness=RANDOMNESS, padded=7)
-        sizes.add(sum(len(block) for block in padded.blinded_blocks()))
-    assert sizes == {7 * 32}
-
-
 def test_repeated_ids_points_too_little_padding_and_dummies_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^1 ids are repeated$"):
         BlindedSet.prepare([b"ada", b"ada"], domain=b"test", randomness=RANDOMNESS)

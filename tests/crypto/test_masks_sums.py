@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ def masked(
 
 
 @given(st.integers(2, 6), st.integers(1, 2**60), st.integers(0, 40), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_sums_are_exact(parties: int, largest: int, length: int, data: st.DataObject) -> None:
     ring = SumRing(parties, largest)
     entries = st.one_of(st.just(largest), st.just(0), st.integers(0, largest))
@@ -94,29 +93,6 @@ def test_two_of_three_vectors_are_jointly_uniform_and_integer_masks_would_be_not
 
 
 # The sum protocol as PBM-VFL describes it: masks u uniform in [0, b), y = q + u − u′ over the integers.
-
-
-def integer_masked_law(value: int, base: int) -> dict[int, Fraction]:
-    law: dict[int, Fraction] = {}
-    for up in range(base):
-        for down in range(base):
-            law[value + up - down] = law.get(value + up - down, Fraction(0)) + Fraction(1, base * base)
-    return law
-
-
-def test_integer_masks_give_the_value_away_more_than_half_of_the_time() -> None:
-    low, high = integer_masked_law(0, 16), integer_masked_law(16, 16)
-    support = set(low) | set(high)
-    distance = sum(abs(low.get(y, Fraction(0)) - high.get(y, Fraction(0))) for y in support) / 2
-    certain = sum(probability for y, probability in low.items() if y not in high)
-    assert float(distance) > 0.74
-    assert certain == Fraction(17, 32)
-
-
-@pytest.mark.parametrize("base", [4, 16, 64])
-def test_integer_masks_do_not_even_hide_a_difference_of_one(base: int) -> None:
-    low, high = integer_masked_law(0, base), integer_masked_law(1, base)
-    assert sum(probability for y, probability in low.items() if y not in high) == Fraction(1, base * base)
 
 
 def test_a_distinguisher_reads_integer_masks_and_is_blind_to_ours() -> None:

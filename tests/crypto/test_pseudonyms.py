@@ -1,7 +1,6 @@
 """Pseudonyms: what a list of them has, and what lists have in common, beside sets."""
 
 import hashlib
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +23,7 @@ from colonnade.crypto.pseudonyms import (
     subkey,
 )
 from colonnade.data.arrays import of_texts, packed
-from colonnade.data.declaring import Spelling
-from colonnade.ledger.release import Cut
-from colonnade.models.files.membership import IdRules, TrainingMembership
-from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.randomness import SystemRandomness
 
 KEY = bytes(range(32))
 
@@ -173,19 +169,3 @@ def test_each_is_blake2b_of_its_text_under_the_key(person: bytes) -> None:
     assert found.dtype == np.uint64
     assert found.tolist() == expected
     assert keyed_digests(key, []).shape == (0,)
-
-
-def test_lists_of_people_and_cuts_hash_their_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-
-    class Counted:
-        @staticmethod
-        def blake2b(*arguments: Any, **named: Any) -> Any:
-            made.append(named)
-            return hashlib.blake2b(*arguments, **named)
-
-    monkeypatch.setattr(module, "hashlib", Counted)
-    people = TrainingMembership.of(IDS, IdRules("n", Spelling()), SeededRandomness("people"))
-    assert (len(people), len(made)) == (len(IDS), 1)
-    Cut(bytes(32), share=0.5, rules="column n").held_out(IDS)
-    assert len(made) == 2

@@ -12,11 +12,11 @@ from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.quartic import (
     PRIMES,
+    QUARTICS,
     Projections,
     Quartic,
     packed,
     product,
-    quartics,
     reduced,
     slack,
     unpacked,
@@ -93,7 +93,7 @@ def shifted(session: Session, guess: int, known: list[bytes]) -> None:
     point, answered = point_of(held["keys"][2], claims.degree), unpacked(held["answer"])
     basis, vanishing = MASKED_NODES.at(point), ROW_NODES.vanishing_at(point)
     beta = stretched(held["keys"][0], "rows", claims.count)
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         masks = [stretched(seed, "row masks", claims.width)[q, :, :1] for seed in known]
         mask = reduced(np.sum(masks, axis=0), field.prime)
         value = field.times(basis[q, :, 1:2].copy(), np.array([[float(guess % field.prime)], [0], [0], [0]]))
@@ -156,7 +156,7 @@ def test_an_answer_to_another_challenge_is_an_equation_in_the_rows() -> None:
         values = draws.of_integers(guess, pads).reshape(-1) + claims.offsets.astype(np.int64)
         whole = (values[None, :] >> np.arange(claims.bits)[:, None]) & 1
         both = ((whole.astype(np.uint8) ^ bits) * bits).astype(np.float64)
-        for q, field in enumerate(quartics()):
+        for q, field in enumerate(QUARTICS):
             said = own[q] + answered[q, :, -1]
             apart = reduced(weights.whole[q] - announced.whole[q], field.prime)
             weighted = reduced(2.0 ** np.arange(1, claims.bits + 1) @ both, field.prime)

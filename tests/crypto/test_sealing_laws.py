@@ -1,7 +1,11 @@
 """What was sealed opens once, at its place, at its receiver; nothing else opens."""
 
+import hashlib
+import hmac
+
 import pytest
-from hypothesis import given
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.crypto.sealing import OVERHEAD, Opener, SealBroken, Sealer, unambiguous
@@ -15,6 +19,7 @@ def line() -> tuple[Sealer, Opener]:
     return Sealer(SECRET, ROUTE), Opener(SECRET, ROUTE)
 
 
+@settings(max_examples=40, deadline=None)
 @given(frames, st.text(max_size=10))
 def test_opening_undoes_sealing_in_order(sent: list[bytes], step: str) -> None:
     sealer, opener = line()
@@ -110,10 +115,6 @@ def test_different_texts_have_different_bytes(one: list[str], other: list[str]) 
 
 def test_a_sealed_frame_is_what_aes_gcm_says_it_is() -> None:
     """Built from the definition with the primitives alone: HKDF-Expand by its two lines, then GCM."""
-    import hashlib
-    import hmac
-
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     def texts(*parts: str) -> bytes:
         counted = [len(part.encode()).to_bytes(8, "little") + part.encode() for part in parts]

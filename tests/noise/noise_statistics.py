@@ -1,4 +1,6 @@
-"""χ² of integer draws against exact probabilities, at a false-alarm rate that no run of tests will meet."""
+"""χ² of integer draws against exact probabilities, and the product's own lower bound on ε, at a false-alarm rate that
+no run of tests will meet.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
+
+from colonnade.lab.experiments import counted_bound, threshold_bound
 
 FALSE_ALARM = 1e-9
 
@@ -62,3 +66,18 @@ def polya(shape: float, scale: float) -> Callable[..., Any]:
 
 def binomial(trials: int, p: float) -> Callable[..., Any]:
     return lambda k: np.where((k >= 0) & (k <= trials), stats.binom.pmf(k, trials, p), 0)
+
+
+def audited_epsilon(statistic: Callable[..., Any], *, delta: float = 0.0, draws: int = 1_000_000) -> float:
+    """The best of all threshold events, chosen on one half of the draws and judged on the other.
+
+    `statistic(neighbour, count)` gives that many independent values, for neighbour False and True, larger
+    where True is likelier.
+    """
+    values = [statistic(side, draws) for side in (False, True)]
+    return threshold_bound(*values, delta=delta, confidence=1 - FALSE_ALARM).epsilon
+
+
+def lower_bound(hits: int, misses: int, *, count: int) -> float:
+    """What so many hits on one side and misses on the other of `count` draws each show."""
+    return counted_bound(hits, misses, trials=(count, count), confidence=1 - FALSE_ALARM)

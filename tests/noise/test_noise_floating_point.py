@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from epsilon_lower_bound import lower_bound
+from noise_statistics import lower_bound
 from numpy.typing import NDArray
 
 from colonnade.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise, SkellamNoise

@@ -27,7 +27,6 @@ from colonnade.noise.sampler import (
     StripTable,
     accepts,
     alias_columns,
-    draw_from,
     fill,
     sample,
     table_of,
@@ -38,28 +37,22 @@ from colonnade.randomness import SeededRandomness, SystemRandomness
 
 LAWS = [
     SkellamLaw(Fraction(1, 10**9)),
-    SkellamLaw(Fraction(1, 1000)),
     SkellamLaw(Fraction(1)),
-    SkellamLaw(Fraction(10**4)),
     SkellamLaw(Fraction(10**6)),
-    SkellamLaw(Fraction(10**15, 7)),
     SkellamLaw(Fraction(10**24)),
     DiscreteGaussianLaw(Fraction(1, 10**9)),
-    DiscreteGaussianLaw(Fraction(1, 100)),
     DiscreteGaussianLaw(Fraction(16)),
     DiscreteGaussianLaw(Fraction(10**6)),
     DiscreteGaussianLaw(Fraction(1 << 40)),
     DiscreteGaussianLaw(Fraction(1 << 88)),
     DiscreteLaplaceLaw(Fraction(100)),
-    DiscreteLaplaceLaw(Fraction(12)),
     DiscreteLaplaceLaw(Fraction(1)),
     DiscreteLaplaceLaw(Fraction(1, 1000)),
     DiscreteLaplaceLaw(Fraction(1, 1 << 45)),
     PolyaLaw(Fraction(1, 10), Fraction(100)),
     PolyaLaw(Fraction(1, 10), Fraction(1, 10)),
-    PolyaLaw(Fraction(1, 100), Fraction(1, 1 << 20)),
+    PolyaLaw(Fraction(1, 100), Fraction(1, 1 << 40)),
     PolyaLaw(Fraction(1), Fraction(1, 1000)),
-    PolyaLaw(Fraction(1, 3), Fraction(1, 1 << 40)),
     DiscreteGaussianLaw(Fraction(72), FINE_BITS),
     DiscreteGaussianLaw(Fraction(1 << 40), FINE_BITS),
     DiscreteGaussianLaw(Fraction(216), FINEST_BITS),
@@ -73,11 +66,11 @@ def test_every_integer_fact_of_the_proof_holds_and_the_compiled_kernel_is_its_tw
 ) -> None:
     assert findings(table_of(law), points=2) == ()
     table = table_of(law)
-    words = SeededRandomness(f"twin {law}").words(2 * 3000)
+    words = SeededRandomness(f"twin {law}").words(2 * 1200)
     # Extreme words, and uniforms near the chords' bands, beside random ones.
     words[:4] = 0
     words[4:8] = np.uint64(2**64 - 1)
-    words[9:4001:2] |= np.uint64(((1 << 24) - 1 - 64) << 40)
+    words[9:1601:2] |= np.uint64(((1 << 24) - 1 - 64) << 40)
     assert by_kernel(fill, table, words) == run(table, words.tolist())
 
 
@@ -195,7 +188,7 @@ def test_the_audit_catches_a_tail_that_the_kernel_could_decide_and_zero_inside_a
 
 def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bits() -> None:
     """What the kernel decides from 24 bits, all 2^128 continuations of them would decide alike."""
-    for law in (SkellamLaw(Fraction(10**6)), PolyaLaw(Fraction(1, 100), Fraction(1, 1 << 20))):
+    for law in (SkellamLaw(Fraction(10**6)), PolyaLaw(Fraction(1, 100), Fraction(1, 1 << 40))):
         table = table_of(law)
         source = np.random.default_rng(11)
         for _ in range(400):
@@ -227,7 +220,11 @@ def by_kernel(
     return result
 
 
-@pytest.mark.parametrize("law", [LAWS[4], LAWS[6], LAWS[16]], ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [SkellamLaw(Fraction(10**6)), SkellamLaw(Fraction(10**24)), DiscreteLaplaceLaw(Fraction(1, 1000))],
+    ids=str,
+)
 def test_the_kernel_before_compilation_is_its_twin(law: SkellamLaw) -> None:
     table = table_of(law)
     words = SeededRandomness(f"python {law}").words(2 * 1500)
@@ -248,17 +245,6 @@ def test_the_kernel_stops_when_slots_words_or_room_for_doubts_run_out() -> None:
     always[:, 6] = 1 << 25
     slot, used, recorded = fill(always, words, out, 0, np.zeros((3, 4), dtype=np.int64))
     assert (slot, used, recorded) == (3, 6, 3)
-
-
-def test_a_full_room_for_doubts_changes_no_law_and_loses_no_slot() -> None:
-    """Every candidate in doubt: the slow path alone, in more batches than its room holds."""
-    table = table_of(DiscreteGaussianLaw(Fraction(16)))
-    rows = table.rows.copy()
-    rows[:, 6] = 1 << 25
-    slow = dataclasses.replace(table, rows=rows)
-    drawn = draw_from(slow, 3000, SeededRandomness("slow"))
-    assert np.all(np.abs(drawn) < 64)
-    assert abs(float(np.var(drawn)) - 16) < 3
 
 
 @given(st.lists(st.integers(min_value=0, max_value=1 << 40), min_size=1, max_size=COLUMNS))
@@ -312,7 +298,7 @@ def exact_polya(law: Any, k: Any) -> Any:
     return mpmath.exp(log) * exact_laplace(law, k)
 
 
-@pytest.mark.parametrize("law", LAWS[7:], ids=str)
+@pytest.mark.parametrize("law", [law for law in LAWS if not isinstance(law, SkellamLaw)], ids=str)
 def test_masses_are_within_two_units_of_an_independent_formula(
     law: DiscreteGaussianLaw | DiscreteLaplaceLaw,
 ) -> None:

@@ -6,9 +6,6 @@ from fractions import Fraction
 
 from colonnade.privacy.sensitivity.functional import (
     CoefficientChange,
-    _features,
-    _size,
-    _split,
     logistic_zero_out,
     peak,
     root_up,
@@ -42,7 +39,7 @@ def logistic_part_replaced(features: int, *, own: int, holds_label: bool) -> Coe
     L1 ≤ d + max_p (d₂/8 − ½)p + κ·p(2d₁ − p). L2² follows the same pattern in s = ‖x − x′‖², and never
     exceeds four times that of zeroing the record out.
     """
-    mine, rest = _features(features, own, holds_label)
+    mine, rest = own, features - own
     quarter, tail = Fraction(1, 256), Fraction(mine**2, 256) + Fraction(mine, 128)
     kept, flipped = Fraction(1, 2), -Fraction(1, 2)
     curve = Fraction(mine + 1, 16 * mine) if mine else Fraction(0)
@@ -61,50 +58,32 @@ def logistic_replace(features: int) -> CoefficientChange:
 
 def linear_zero_out_in_ball(features: int) -> CoefficientChange:
     """Linear, ball, one record becomes zero: L1 ≤ ((1 + √d)² + 2)/2, L2² ≤ 3, both attained."""
-    root = 1 + root_up(Fraction(_size(features)))
+    root = 1 + root_up(Fraction(features))
     return CoefficientChange((root**2 + 2) / 2, Fraction(3))
-
-
-def linear_part_replaced_in_ball(
-    features: int, *, own: int, holds_label: bool, cap_squared: Fraction
-) -> CoefficientChange:
-    """Linear, ball, a part with ‖x₁‖² ≤ cap_squared is replaced; the rest has ‖x₂‖² ≤ 1 − cap_squared.
-
-    Guarantee, with a², b² the squared norms of own and other entries of z, label included:
-    L2 ≤ √2(a² + b²/2) if b² ≤ 2a², else 2ab; L1 by Cauchy-Schwarz over the entries that can change.
-    """
-    mine, rest = _split(features, own, holds_label)
-    a, b = _caps(cap_squared)
-    a, b = (a + 1, b) if holds_label else (a, b + 1)
-    square = 2 * (a + b / 2) ** 2 if b <= 2 * a else 4 * a * b
-    entries = Fraction(mine * (mine + 1), 2) + mine * rest
-    return CoefficientChange(root_up(entries * square), square)
 
 
 def logistic_zero_out_in_ball(features: int) -> CoefficientChange:
     """Logistic, ball, one record becomes zero: L1 ≤ √d/2 + (d + 1)/16, L2² ≤ 17/64, both attained."""
-    root = root_up(Fraction(_size(features)))
+    root = root_up(Fraction(features))
     return CoefficientChange(root / 2 + Fraction(features + 1, 16), Fraction(17, 64))
 
 
-def logistic_part_replaced_in_ball(
-    features: int, *, own: int, holds_label: bool, cap_squared: Fraction
-) -> CoefficientChange:
-    """Logistic, ball, a part with ‖x₁‖² ≤ a² = cap_squared is replaced; the rest has ‖x₂‖² ≤ b² = 1 − a².
+def linear_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> int:
+    """L1 when every ordered pair is released, as the paper does: (m₁ + m₂)² if m₂ ≤ m₁, else 4m₁m₂; attained."""
+    mine, rest = _split(features, own, holds_label)
+    return int(peak(Fraction(2 * rest), Fraction(1), 2 * mine))
 
-    Guarantee: L2² ≤ a²(1 + b²/16), attained; with the label flipped L2² ≤ max(a²(1 + b²/16), a² + b²).
-    """
-    mine, rest = _features(features, own, holds_label)
-    a, b = _caps(cap_squared)
-    square = a * (1 + b / 16)
-    entries = mine + Fraction(mine * (mine + 1), 2) + mine * rest
+
+def logistic_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> Fraction:
+    """L1 when every ordered pair is released, as the paper does; (d + 2)²/8 for a whole record with d ≥ 2."""
+    mine, rest = own, features - own
+    half, eighth = Fraction(1, 2), Fraction(1, 8)
+    l1 = peak(half + Fraction(rest, 4), eighth, 2 * mine)
     if holds_label:
-        square = max(square, a + b)
-        entries += rest
-    return CoefficientChange(root_up(entries * square), square)
+        l1 = max(l1, features + peak(Fraction(rest, 4) - half, eighth, 2 * mine))
+    return l1
 
 
-def _caps(cap_squared: Fraction) -> tuple[Fraction, Fraction]:
-    if not 0 <= cap_squared <= 1:
-        raise ValueError(f"cap_squared must lie between 0 and 1, not {cap_squared}")
-    return Fraction(cap_squared), 1 - Fraction(cap_squared)
+def _split(features: int, own: int, holds_label: bool) -> tuple[int, int]:
+    """Own entries of z and others, the label among them."""
+    return (own + 1, features - own) if holds_label else (own, features - own + 1)

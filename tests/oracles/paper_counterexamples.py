@@ -89,3 +89,20 @@ def breakdown_epsilon(true_delta: Callable[[float], float], delta: float) -> flo
         middle = (low + high) / 2
         low, high = (middle, high) if true_delta(middle) <= delta else (low, middle)
     return (low + high) / 2
+
+
+def row_norm_squared(columns: int, gamma: int) -> int:
+    """Equation (13) of SPCA, the squared norm of a rounded row: stochastic rounding exceeds it."""
+    return gamma**2 + columns
+
+
+def sample_factor(contributors: int, order: float) -> float:
+    """S_M(α) of Theorem 6.2 of PBM-VFL, which multiplies a C₀ that the paper leaves open."""
+    power: float = 2 ** (contributors - 1)
+    last = (power - 1) / (power / 2 * (order - 1))
+    return (3 * power - 2) * order - 3 * (power - contributors) + last
+
+
+def packed_values(key_bits: int, field_bits: int) -> int:
+    """Equation (37) of the vertical logistic regression paper; a field must hold sums of products, so fewer fit."""
+    return (key_bits - 1) // field_bits

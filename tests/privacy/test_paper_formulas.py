@@ -5,21 +5,27 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from functional_formulas import linear_part_ordered_l1
 from hypothesis import given
 from hypothesis import strategies as st
-from typed import untyped
+from paper_counterexamples import row_norm_squared
+from unclipped_messages import achieved_delta, realised_shifts
 
 from colonnade.privacy import paper
 from colonnade.privacy.distributions import poisson_binomial_renyi
 from colonnade.privacy.events import PoissonBinomial
-from colonnade.privacy.paper import LABEL, Moments, PaperFigure
-from colonnade.privacy.renyi import gaussian_delta
-from colonnade.privacy.sensitivity.functional import (
-    linear_part_ordered_l1,
-    linear_zero_out,
-    logistic_zero_out,
+from colonnade.privacy.paper import (
+    LABEL,
+    Moments,
+    PaperFigure,
+    active_sensitivity,
+    classical_sigma,
+    passive_sensitivity,
 )
+from colonnade.privacy.renyi import gaussian_delta
+from colonnade.privacy.sensitivity.functional import linear_zero_out, logistic_zero_out
 from colonnade.privacy.sensitivity.matrix import rounded_norm_squared
+from colonnade.privacy.sensitivity.messages import Schedule, passive_messages
 
 GRAM = paper.gram_moments(117, 64)
 MU = paper.server_mu(GRAM, 1.0, 1e-5).value
@@ -34,16 +40,12 @@ FIGURES = [
     paper.passive_sensitivity(**HDP),
     paper.active_sensitivity(**HDP, slope=0.25, label_slope=1.1, label_bound=1),
     paper.classical_sigma(1.0, 1e-5),
-    paper.feature_renyi(2.0, **PBM, coordinates=16, uses=1),
     paper.feature_epsilon(1e-5, **PBM, coordinates=16, uses=1),
-    paper.sample_factor(5, 2.0),
     paper.local_variance(**PBM),
     paper.active_sigma(0.5, 0.1, **VLR),
     paper.passive_sigma(0.5, 0.1, **VLR),
     paper.label_attack_steps(0.01),
     paper.label_attack_steps_minimax(0.01),
-    paper.packed_values(2048, 64),
-    paper.row_norm_squared(117, 16),
     paper.server_epsilon(GRAM, MU, 1e-5),
     paper.server_mu(GRAM, 1.0, 1e-5),
     paper.client_epsilon(GRAM, MU, 1e-5, clients=117, columns=117),
@@ -68,13 +70,6 @@ def test_every_figure_prints_its_label_and_one_sentence_of_reason(figure: PaperF
     assert LABEL in str(figure)
     assert str(figure).endswith(figure.why_not)
     assert figure.why_not.endswith(".") and ". " not in figure.why_not
-
-
-def test_a_figure_is_not_a_number_and_equals_one_of_equal_contents() -> None:
-    assert not isinstance(FIGURES[0], float)
-    with pytest.raises(TypeError):
-        untyped(FIGURES[0]) + 1.0
-    assert PaperFigure(1.0, "a", "b.") == PaperFigure(1.0, "a", "b.")
 
 
 TABLE_1 = [(0.25, 0.77), (0.5, 1.54), (1, 3.14), (2, 6.53), (4, 13.75), (8, 29.92), (16, 70.33)]
@@ -119,23 +114,9 @@ def test_lemmas_13_and_14_with_expected_counts_reproduce_table_3_of_slr() -> Non
     assert client.value == pytest.approx(24.62, rel=0.01)
 
 
-@given(st.integers(2, 12), st.floats(1.01, 64))
-def test_the_sample_factor_solves_its_recursion(parties: int, order: float) -> None:
-    def recursion(k: int, a: float) -> float:
-        return a if k == 1 else 2 * a + 1 + 1 / (a - 1) + recursion(k - 1, 2 * a - 1)
-
-    assert paper.sample_factor(parties, order).value == pytest.approx(recursion(parties, order), rel=1e-9)
-
-
-@pytest.mark.parametrize(("parties", "order"), [(1, 2.0), (3, 1.0)])
-def test_the_sample_factor_is_refused_where_it_is_not_stated(parties: int, order: float) -> None:
-    with pytest.raises(ValueError):
-        paper.sample_factor(parties, order)
-
-
 def test_what_the_papers_claim_is_exceeded() -> None:
-    claimed_renyi = paper.feature_renyi(2.0, **PBM, coordinates=1, uses=1).value
-    assert poisson_binomial_renyi(PoissonBinomial(5, 4, 0.1), 2.0) > 8 * claimed_renyi
+    # b·β²·α/M of Theorem 6.1 of PBM-VFL.
+    assert poisson_binomial_renyi(PoissonBinomial(5, 4, 0.1), 2.0) > 8 * (4 * 0.1**2 * 2 / 5)
 
     def true_delta(epsilon: float, delta: float) -> float:
         return gaussian_delta(1 / paper.classical_sigma(epsilon, delta).value, epsilon)
@@ -145,7 +126,7 @@ def test_what_the_papers_claim_is_exceeded() -> None:
     assert linear_part_ordered_l1(10, own=1, holds_label=False) == 40 > PARTY.value == 24
     large = paper.linear_party_sensitivity(800, own=200, holds_label=False).value
     assert linear_part_ordered_l1(800, own=200, holds_label=False) == 1.5 * large - 400
-    claimed = paper.row_norm_squared(117, 16).value
+    claimed = row_norm_squared(117, 16)
     assert rounded_norm_squared(16, 1, columns=117, rounding="stochastic") > claimed
     blocks = [(8.0, 8 / 18), (2.0, 2 / 18), (8.0, 8 / 18)]
     figure = paper.bottom_up_epsilon(18.0, single=blocks[:2], cross=blocks[2:])
@@ -247,3 +228,34 @@ def test_the_papers_whole_is_several_times_what_a_zeroed_record_needs(features: 
     # Ordered pairs twice over, and the square of the label: four times for many features.
     assert paper.linear_sensitivity(features).value >= 2 * linear_zero_out(features).l1
     assert paper.logistic_sensitivity(features).value >= 2 * logistic_zero_out(features).l1 - features / 4
+
+
+# HDP-VFL's noise does not give what its theorem says when received messages are used as they come.
+
+
+SETTING: dict[str, Any] = {"rows": 4000, "batch": 200, "epochs": 10, "step_size": 0.1, "radius": 1.0}
+DELTA = 1e-5
+
+
+def test_with_small_batches_the_achieved_delta_is_several_times_the_target_and_with_one_it_is_not() -> None:
+    mean, error = achieved_delta(**SETTING, epsilon=1.0, delta=DELTA, seed=3)
+    assert mean - 6 * error > DELTA
+    mean, error = achieved_delta(**(SETTING | {"rows": 569, "batch": 569}), epsilon=1.0, delta=DELTA, seed=3)
+    assert mean + 6 * error < DELTA
+
+
+def test_most_runs_move_further_than_the_lemma_says_and_none_further_than_our_bound_for_what_was_received() -> (
+    None
+):
+    shared = HDP | {"batch": 200, "steps": 200}
+    claimed = passive_sensitivity(**shared).value
+    noise = classical_sigma(
+        1.0,
+        DELTA,
+        sensitivity=active_sensitivity(**shared, slope=0.25, label_slope=1.1, label_bound=1).value,
+    ).value
+    shifts = realised_shifts(**SETTING, sigma=noise, runs=4000, seed=5)
+    assert (shifts > claimed).mean() > 0.3
+    # Eight deviations hold every message these runs received.
+    bound = passive_messages(Schedule(4000, 200, 10), radius=1, cap=1, step_size=0.1, clip=0.5 + 8 * noise)
+    assert shifts.max() < bound.total

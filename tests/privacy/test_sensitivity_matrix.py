@@ -1,6 +1,8 @@
-"""The matrix sensitivities against every integer row there is."""
+"""The matrix sensitivities, plain and by class, against every integer row there is; every rounding of small rows."""
 
+import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -10,13 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade.privacy.events import MatrixChange
 from colonnade.privacy.sensitivity.matrix import (
+    Rounding,
     RowShape,
+    conditional_change_part_replaced,
+    conditional_change_replace,
+    conditional_change_zero_out,
     matrix_change_part_replaced,
     matrix_change_replace,
     matrix_change_zero_out,
+    norm_squared_bound,
+    rounded_norm_squared,
     triangle_change_replace,
     triangle_change_zero_out,
 )
@@ -165,3 +174,151 @@ def test_forgotten_roots_and_miscounted_entries_would_be_noticed_and_two_labels_
     labelled = RowShape(features=1, norm_squared=1, label_entries=2, label_norm_squared=1)
     with pytest.raises(ValueError, match="label"):
         labelled.alongside(labelled)
+
+
+# Moments by class.
+
+
+def labelled(features: int, norm_squared: int, classes: int = 2, mark: int = 4) -> RowShape:
+    return RowShape(features, norm_squared, classes, mark, one_hot=True)
+
+
+LABELLED = [
+    labelled(0, 0, 3),
+    labelled(1, 4),
+    labelled(1, 9, 3),
+    labelled(2, 4),
+    labelled(2, 8),
+    labelled(2, 9, 3, 9),
+    labelled(3, 3, 2, 16),
+    labelled(3, 4, 2, 1),
+]
+
+
+def by_class(rows: NDArray[np.int64], features: int, classes: int) -> NDArray[np.int64]:
+    """The released matrix of each row: z = (x, g) in the place of its class along the diagonal."""
+    mark = rows[:, features:].max(axis=1, keepdims=True)
+    alone = np.concatenate([rows[:, :features], mark], axis=1)
+    placed = [alone * (rows[:, [features + kind]] > 0) for kind in range(classes)]
+    return brute.outer(np.concatenate(placed, axis=1))
+
+
+@pytest.mark.parametrize("row", LABELLED, ids=str)
+def test_no_record_moves_moments_by_class_further_when_it_is_zeroed_out_or_replaced(row: RowShape) -> None:
+    exact = brute.measures(by_class(brute.all_rows(row), row.features, row.label_entries)).max(0)
+    assert covers(claimed(conditional_change_zero_out(row)), exact)
+    products = by_class(brute.all_rows(row), row.features, row.label_entries)
+    exact = np.max([brute.measures(products - one).max(0) for one in products], axis=0)
+    claim = conditional_change_replace(row)
+    assert covers(claimed(claim), exact)
+    # A change of class attains it wherever the norm bound is attained.
+    reached = int((brute.all_rows(row) ** 2).sum(axis=1).max())
+    assert exact[0] >= 2 * reached**2 and (reached < row.bound or round(claim.frobenius**2) == exact[0])
+
+
+def worst_part(part: RowShape, rest: RowShape) -> NDArray[np.int64]:
+    """Over all values of what stays, the largest change by what is replaced; the label is in one of them."""
+    label_first = bool(part.label_entries)
+    holder, other = (part, rest) if label_first else (rest, part)
+    worst: list[Any] = []
+    for fixed in brute.all_rows(rest):
+        parts = brute.all_rows(part)
+        moving = np.concatenate([parts, np.broadcast_to(fixed, (len(parts), len(fixed)))], axis=1)
+        # Features of both, then the label: the order in which `by_class` reads a row.
+        first, second = (part, rest)
+        split = first.features + first.label_entries
+        features = [moving[:, : first.features], moving[:, split : split + second.features]]
+        label = moving[:, first.features : split] if label_first else moving[:, split + second.features :]
+        products = by_class(
+            np.concatenate([*features, label], axis=1), holder.features + other.features, holder.label_entries
+        )
+        worst.extend(brute.measures(products - one).max(0) for one in products)
+    result: NDArray[np.int64] = np.max(worst, axis=0)
+    return result
+
+
+PLAIN = [RowShape(1, 4), RowShape(2, 2), RowShape(1, 9)]
+
+
+@pytest.mark.parametrize("mine", PLAIN, ids=str)
+@pytest.mark.parametrize("row", LABELLED[1:5], ids=str)
+def test_no_part_of_a_record_moves_moments_by_class_further_when_it_is_replaced(
+    mine: RowShape, row: RowShape
+) -> None:
+    for part, rest in ((mine, row), (row, mine)):
+        assert covers(claimed(conditional_change_part_replaced(part, rest)), worst_part(part, rest))
+
+
+def test_the_plain_bound_would_be_too_small_where_the_label_can_change_and_needs_classes() -> None:
+    labels, own = labelled(1, 1, 2, 1), RowShape(2, 9)
+    exact = worst_part(labels, own)
+    plain = matrix_change_part_replaced(labels, own)
+    assert not covers(claimed(plain), exact)
+    assert covers(claimed(conditional_change_part_replaced(labels, own)), exact)
+    with pytest.raises(ValueError, match="one-hot"):
+        conditional_change_zero_out(RowShape(2, 4))
+
+
+# Rounded rows.
+
+
+ROUNDINGS = ("nearest", "retry", "toward_zero", "stochastic")
+NEIGHBOURS = {
+    "nearest": lambda v: {math.floor(v + 0.5), math.ceil(v - 0.5)},
+    "toward_zero": lambda v: {math.trunc(v)},
+    "stochastic": lambda v: {math.floor(v), math.ceil(v)},
+}
+entries = st.lists(st.floats(-1, 1), min_size=1, max_size=6)
+
+
+@given(entries, st.integers(1, 50), st.sampled_from(sorted(NEIGHBOURS)))
+def test_no_rounding_of_a_clipped_row_is_longer_than_the_bound(
+    values: list[float], gamma: int, rounding: Rounding
+) -> None:
+    length = math.sqrt(sum(v * v for v in values))
+    scaled = [gamma * v / max(length, 1.0) * (1 - 1e-12) for v in values]
+    most = max(
+        sum(e * e for e in row) for row in itertools.product(*(NEIGHBOURS[rounding](v) for v in scaled))
+    )
+    assert most <= rounded_norm_squared(gamma, 1, columns=len(values), rounding=rounding)
+
+
+def test_the_stochastic_bound_is_needed_where_the_papers_bound_fails() -> None:
+    # 117 equal entries of 16/√117 may all round up to 2.
+    assert all(2 in NEIGHBOURS["stochastic"](16 / math.sqrt(117)) for _ in range(117))
+    assert rounded_norm_squared(16, 1, columns=117, rounding="retry") < 117 * 2**2
+    assert rounded_norm_squared(16, 1, columns=117, rounding="stochastic") >= 117 * 2**2
+
+
+@given(st.integers(1, 10**9), st.fractions(0, 4), st.integers(0, 500), st.sampled_from(ROUNDINGS))
+def test_the_integer_bound_is_the_floor_of_the_formula(
+    gamma: int, cap: Fraction, columns: int, rounding: Rounding
+) -> None:
+    exact = rounded_norm_squared(gamma, cap, columns=columns, rounding=rounding)
+    formula = norm_squared_bound(gamma, cap, columns=columns, rounding=rounding)
+    assert formula * (1 - 1e-13) - 1 <= exact <= formula * (1 + 1e-13) + 1e-9
+
+
+@given(st.integers(1, 10**6), st.fractions(0, 1), st.integers(0, 300))
+def test_the_roundings_are_ordered_by_how_much_they_can_add(gamma: int, cap: Fraction, columns: int) -> None:
+    of = {
+        name: rounded_norm_squared(gamma, cap, columns=columns, rounding=untyped(name)) for name in ROUNDINGS
+    }
+    assert of["toward_zero"] <= of["nearest"] <= of["stochastic"]
+    assert of["toward_zero"] <= of["retry"] <= of["stochastic"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rounded_norm_squared(0, 1, columns=1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, -1.0, columns=1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, math.nan, columns=1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, math.inf, columns=1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, 1, columns=-1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, 1, columns=1, rounding=untyped("up")),
+    ],
+)
+def test_impossible_rows_are_refused(call: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError):
+        call()

@@ -150,6 +150,17 @@ def passive_run(schedule: Schedule, x: NDArray[np.float64], **how: Any) -> list[
     return run(schedule, x, message=lambda _, s, m: s, residual=lambda _, s, m: m, **how)
 
 
+def neighbours(
+    schedule: Schedule, cap: float, radius: float, seed: int
+) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    """A generator, clipped rows, the same with one record turned, which one that is, and where weights begin."""
+    generator = np.random.default_rng(seed)
+    x = clipped_rows(generator, schedule.rows, 2, cap)
+    other, record = x.copy(), generator.integers(schedule.rows)
+    other[record] *= -1
+    return generator, x, other, record, {"w0": project(generator.normal(size=2) * 3, radius)}
+
+
 def distance(first: list[NDArray[np.float64]], second: list[NDArray[np.float64]]) -> float:
     return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(first, second, strict=True)))
 
@@ -162,15 +173,11 @@ schedules = st.builds(Schedule, rows=st.integers(1, 9), batch=st.integers(1, 9),
 def test_two_passive_runs_on_neighbouring_data_stay_within_the_total(
     schedule: Schedule, step_size: float, ridge: float, seed: int
 ) -> None:
-    generator = np.random.default_rng(seed)
     radius, cap, clip = 1.5, 0.8, 2.0
-    x = clipped_rows(generator, schedule.rows, 2, cap)
-    other = x.copy()
-    other[generator.integers(schedule.rows)] *= -1
+    generator, x, other, _, begun = neighbours(schedule, cap, radius, seed)
     received = generator.choice([-clip, clip], (schedule.steps, schedule.batch))
-    w0 = project(generator.normal(size=2) * 3, radius)
     how: dict[str, Any] = {"radius": radius, "step_size": step_size, "ridge": ridge}
-    sent = [passive_run(schedule, data, received=received, w0=w0, **how) for data in (x, other)]
+    sent = [passive_run(schedule, data, received=received, **begun, **how) for data in (x, other)]
     assert distance(*sent) <= passive_messages(schedule, cap=cap, clip=clip, **how).total
 
 
@@ -185,27 +192,21 @@ def test_two_passive_runs_on_neighbouring_data_stay_within_the_total(
 def test_two_active_runs_on_neighbouring_data_stay_within_the_total(
     schedule: Schedule, name: str, step_size: float, ridge: float, seed: int
 ) -> None:
-    generator = np.random.default_rng(seed)
     radius, cap, passive, ky = 1.0, 0.8, 0.6, 1.5
     residual, bounds, labels = LOSSES[name]
-    x = clipped_rows(generator, schedule.rows, 2, cap)
+    generator, x, other, record, begun = neighbours(schedule, cap, radius, seed)
     y = generator.choice(labels(ky), schedule.rows)
-    other, changed = x.copy(), y.copy()
-    record = generator.integers(schedule.rows)
+    changed = y.copy()
     other[record] *= generator.choice([-1, 1])
     changed[record] = generator.choice(labels(ky))
     received = generator.uniform(-radius * passive, radius * passive, (schedule.steps, schedule.batch))
-    w0 = project(generator.normal(size=2) * 3, radius)
     how: dict[str, Any] = {"radius": radius, "step_size": step_size, "ridge": ridge}
 
     def sent(data: NDArray[np.float64], label: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        def h(
-            batch: NDArray[np.int64], scores: NDArray[np.float64], m: NDArray[np.float64]
-        ) -> NDArray[np.float64]:
-            result: NDArray[np.float64] = residual(scores + m, label[batch])
-            return result
+        def h(batch: Any, scores: Any, m: Any) -> Any:
+            return residual(scores + m, label[batch])
 
-        return run(schedule, data, message=h, residual=h, received=received, w0=w0, **how)
+        return run(schedule, data, message=h, residual=h, received=received, **begun, **how)
 
     bound = active_messages(schedule, bounds(radius, cap, passive, ky), cap=cap, **how)
     assert distance(sent(x, y), sent(other, changed)) <= bound.total
@@ -216,31 +217,25 @@ def test_two_active_runs_on_neighbouring_data_stay_within_the_total(
 def test_two_encrypted_runs_on_neighbouring_data_stay_within_the_total(
     schedule: Schedule, step_size: float, active: bool, seed: int
 ) -> None:
-    generator = np.random.default_rng(seed)
     radius, peer = 1.5, 2.0
-    x = clipped_rows(generator, schedule.rows, 2, 1.0)
+    generator, x, other, record, begun = neighbours(schedule, 1.0, radius, seed)
     y = generator.choice([-1.0, 1.0], schedule.rows) if active else np.zeros(schedule.rows)
-    record = generator.integers(schedule.rows)
-    other, changed = x.copy(), y.copy()
-    other[record], changed[record] = -other[record], -changed[record]
+    changed = y.copy()
+    changed[record] *= -1
     received = generator.choice([-peer, peer], (schedule.steps, schedule.batch))
-    w0 = project(generator.normal(size=2) * 3, radius)
+    how: dict[str, Any] = {"radius": radius, "step_size": step_size}
 
     def sent(data: NDArray[np.float64], label: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        return run(
-            schedule,
-            data,
-            message=lambda batch, s, m: s - 2 * label[batch],
-            residual=lambda batch, s, m: (s - 2 * label[batch] + m) / 4,
-            radius=radius,
-            step_size=step_size,
-            ridge=0.0,
-            received=received,
-            w0=w0,
-        )
+        def message(batch: Any, scores: Any, m: Any) -> Any:
+            return scores - 2 * label[batch]
 
-    settings = {"radius": radius, "peer_clip": peer, "step_size": step_size}
-    total = encrypted_messages(schedule, active=active, **settings).total
+        def residual(batch: Any, scores: Any, m: Any) -> Any:
+            return (message(batch, scores, m) + m) / 4
+
+        how_sent = {**begun, **how, "ridge": 0.0, "received": received}
+        return run(schedule, data, message=message, residual=residual, **how_sent)
+
+    total = encrypted_messages(schedule, active=active, peer_clip=peer, **how).total
     assert distance(sent(x, y), sent(other, changed)) <= total
 
 

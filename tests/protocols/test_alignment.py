@@ -1,31 +1,45 @@
-"""Private alignment inside a session: the same people in the same order, and nothing about the rest."""
+"""Private alignment, and the intersection below it: the same people in the same order, and nothing about the rest."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_server_intersection import BLINDED, IDS, inputs_of, people, steps, table_of
 from test_server_intersection import aligned as matched
 from training_specs import requested
 from typed import there, untyped
 
+from colonnade.crypto import curve as blinded_sets
 from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, RemoteProtocolError
+from colonnade.errors import (
+    BudgetExceeded,
+    DataError,
+    LedgerError,
+    LocalProtocolError,
+    PlanError,
+    RemoteProtocolError,
+)
 from colonnade.federation.federation import Federation
-from colonnade.ledger import Cut, Opening
+from colonnade.ledger import Cut, Ledger
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
 from colonnade.protocols import agreement as parts
 from colonnade.protocols import alignment, intersection, messages, session
+from colonnade.protocols import intersection as protocol
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import Alignment, _digest, align
-from colonnade.protocols.intersection import Ids
+from colonnade.protocols.intersection import Ids, intersect
+from colonnade.protocols.messages import hear, tell
+from colonnade.randomness import SystemRandomness
 from colonnade.runtime.journal import KNOWN, PROVED
 from colonnade.runtime.party import Group, Party
-from colonnade.runtime.run import Outcome, run_here
-from colonnade.runtime.wire import Message
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
+from colonnade.runtime.wire import Message, decode
 
 
 def test_rules_and_budgets_are_compared_before_ids_are() -> None:
@@ -112,58 +126,11 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: A
         assert not any(digest in frame or digest.hex().encode() in frame for _, _, frame in seen)
 
 
-def test_the_common_order_says_nothing_about_the_tables_order() -> None:
-    orders = [people(aligned("curve", IDS), "bank") for _ in range(4)]
-    assert all(sorted(order) == sorted(orders[0]) for order in orders)
-    assert len({tuple(order) for order in orders}) == 4
-
-
 @pytest.mark.parametrize("how", ["auto", "server"])
 def test_no_common_people_is_an_error_without_ids_in_it(how: Alignment) -> None:
     with pytest.raises(DataError, match="no ids in common") as caught:
         aligned(how, {"bank": ["p1", "p2"], "insurer": ["p3"]})
     assert "p1" not in str(caught.value)
-
-
-def test_padding_hides_how_many_people_there_are_and_ids_never_travel_in_clear() -> None:
-    ids = {"bank": IDS["bank"], "insurer": IDS["insurer"]}
-    outcome, plain = aligned("curve", ids, shown={"insurer": 128}), aligned("curve", ids)
-    assert people(outcome, "bank") != []
-    assert outcome.bytes_by_step["blinded"] > plain.bytes_by_step["blinded"]
-    outcome = aligned("curve", IDS)
-    frames = [seen.frame for party in IDS for seen in there(outcome.seen[party])]
-    assert frames
-    assert not any(number.encode() in frame for frame in frames for number in ("p24", "p58"))
-
-
-def test_a_model_is_learnt_from_the_common_people_only() -> None:
-    rng = np.random.default_rng(0)
-    everybody = [f"p{n}" for n in range(400)]
-    label = "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
-    columns = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
-    values = {name: rng.uniform(-1, 1, 400) for name in ("a", "b")}
-    answer = np.where(values["a"] + values["b"] > 0, "yes", "no")
-    mine, theirs = np.arange(0, 300), rng.permutation(np.arange(100, 400))
-    bank = Table.from_arrays(
-        "bank",
-        {"a": values["a"][mine], "y": answer[mine]},
-        Schema.parse(columns.format("a") + label),
-        ids=[everybody[n] for n in mine],
-    )
-    shop = Table.from_arrays(
-        "shop",
-        {"b": values["b"][theirs]},
-        Schema.parse(columns.format("b")),
-        ids=[everybody[n] for n in theirs],
-    )
-    federation = Federation([bank, shop], budget=(30.0, 1e-5))
-    release = federation.moments(task="classification", epsilon=10.0, delta=1e-5)
-    assert release.rows == 200
-    from colonnade.models.logistic import LogisticRegression
-
-    model = LogisticRegression().fit(release)
-    common = np.arange(100, 300)
-    assert model.score({"a": values["a"][common], "b": values["b"][common]}, answer[common]) > 0.85
 
 
 def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_common() -> None:
@@ -178,18 +145,13 @@ def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_com
     assert found["server"] == ()
 
 
-def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> None:
+def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sent = []
 
-    class Full:
-        def opening(self) -> Opening:
-            return Opening("me", "0" * 64, anew=True)
-
-        def recognise(self, opening: Opening) -> None:
-            return None
-
-        def note_comparison(self, dataset: str, partners: list[str], *, run: str, through: str = "") -> None:
-            raise LedgerError("the disk is full")
+    def full(*_: Any, **__: Any) -> None:
+        raise LedgerError("the disk is full")
 
     async def program(party: Party, table: Table | None) -> Any:
         honest = party.channel.send
@@ -203,15 +165,15 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> 
         return await align(party, table, "auto")
 
     group = Group.of(("bank", "shop"))
-    inputs = inputs_of(group, {"bank": ["p1"], "shop": ["p1"]}, ledger=untyped(Full()))
+    monkeypatch.setattr(Ledger, "note_comparison", full)
     with pytest.raises(LedgerError, match="the disk is full"):
-        run_here(program, group, inputs)
+        run_here(program, group, inputs_of(group, {"bank": ["p1"], "shop": ["p1"]}))
     assert {step for _, step in sent} <= {"hello", KNOWN, PROVED, "id rules"}
 
 
 # --- three owners, one of whom lies about who stands where
 
-TRIO = ("bank", "insurer", "shop")
+OWNERS = ("bank", "insurer", "shop")
 
 
 def released(**options: Any) -> Any:
@@ -222,16 +184,16 @@ def released(**options: Any) -> Any:
         Table.from_arrays(
             party, {party: np.arange(80.0)}, Schema.parse(schema.format(party)), ids=ids[::step]
         )
-        for party, step in zip(TRIO, (1, -1, 1), strict=True)
+        for party, step in zip(OWNERS, (1, -1, 1), strict=True)
     ]
     federation = Federation(tables, budget=(9.0, 1e-5), **options)
     request = requested(MomentsOptions, "pca", 1.0, delta=1e-5)
     try:
         run = federation.run(moments_session, request)
     except RemoteProtocolError as error:
-        spent = [total.epsilon for party in TRIO for total in federation.ledgers[party].totals()]
+        spent = [total.epsilon for party in OWNERS for total in federation.ledgers[party].totals()]
         return str(error), max(spent, default=0.0)
-    return [list(run.aligned[party].table.ids()) for party in TRIO]
+    return [list(run.aligned[party].table.ids()) for party in OWNERS]
 
 
 @pytest.fixture
@@ -285,3 +247,228 @@ def test_owners_that_were_told_different_people_stop_before_they_are_charged(
 
 async def nothing_compared(party: Party, aligned: AlignedTable | None) -> None:
     """The step as it would be without the comparison."""
+
+
+# Private set intersection: what each ends up with, what each sees, and what is refused.
+
+
+PAIR = Group.of(("bank", "insurer"), active="bank")
+TRIO = Group.of(("bank", "insurer", "clinic"), active="insurer")
+
+
+async def intersecting(party: Party, ids: Any, padding: Any) -> Any:
+    await meet(party)
+    return await intersect(party, None if ids is None else Ids.of(ids), padded=padding.get(party.name))
+
+
+def intersected(
+    group: Group, tables: dict[str, list[str]], padding: dict[str, int] | None = None, play: Any = None
+) -> Outcome:
+    desks = {name: PartyInputs(Ledger.in_memory(name), tables.get(name)) for name in group.members}
+    return run_here(play or intersecting, group, desks, padding or {}, record=True, timeout=20)
+
+
+def common(outcome: Outcome, tables: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {name: [ids[row] for row in outcome.results[name]] for name, ids in tables.items()}
+
+
+def shown_to(outcome: Outcome, name: str) -> list[Any]:
+    frames = [seen for seen in there(outcome.seen[name]) if seen.step == "set sizes"]
+    return [decode(seen.frame)[1].fields["size"] for seen in frames]
+
+
+def id_lists() -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from([f"id{i}" for i in range(9)]), unique=True, max_size=9)
+
+
+@given(st.lists(id_lists(), min_size=2, max_size=3), st.integers(0, 3))
+@settings(max_examples=50, deadline=None)
+def test_owners_end_with_the_same_people_in_the_same_order(lists: list[list[str]], pad: int) -> None:
+    group = PAIR if len(lists) == 2 else TRIO
+    tables = dict(zip(group.owners, lists, strict=True))
+    found = common(intersected(group, tables, {"bank": len(tables["bank"]) + pad}), tables)
+    assert all(each == found["bank"] for each in found.values())
+    assert set(found["bank"]) == set.intersection(*map(set, lists))
+
+
+def test_sets_longer_than_a_block_and_than_the_channel_is_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blinded_sets, "BLOCK_POINTS", 2)
+    ids = [f"person {i}" for i in range(40)]
+    tables = {"bank": ids[:31], "insurer": ids[20:]}
+    found = common(intersected(PAIR, tables, {"insurer": 27}), tables)
+    assert found["bank"] == found["insurer"] and set(found["bank"]) == set(ids[20:31])
+
+
+def test_an_owner_that_is_not_active_sees_points_sizes_and_its_own_places_only() -> None:
+    """The clinic and the bank share an id that the active insurer lacks; neither hears anything of it."""
+    tables = {"bank": ["shared", "secret"], "insurer": ["shared"], "clinic": ["shared", "secret"]}
+    outcome = intersected(TRIO, tables)
+    for name in ("bank", "clinic"):
+        frames = [seen for seen in there(outcome.seen[name]) if seen.step not in ("hello", KNOWN, PROVED)]
+        assert {(seen.sender, seen.step) for seen in frames} == {
+            ("insurer", step) for step in ("set sizes", "blinded ids", "common number", "common places")
+        }
+        (places,) = [
+            decode(seen.frame)[1].arrays["places"] for seen in frames if seen.step == "common places"
+        ]
+        assert len(places) == 1
+        assert shown_to(outcome, name) == [1]
+
+
+def test_ids_do_not_travel_and_no_point_travels_twice() -> None:
+    ids = [f"person {i}" for i in range(50)]
+    first, second = (intersected(PAIR, {"bank": ids, "insurer": ids}) for _ in range(2))
+    points = []
+    for outcome in (first, second):
+        for name in PAIR.owners:
+            for seen in there(outcome.seen[name]):
+                assert not any(identifier.encode() in seen.frame for identifier in ids)
+                if seen.step in ("blinded ids", "twice blinded ids"):
+                    points += [row.tobytes() for row in decode(seen.frame)[1].arrays["points"]]
+    assert len(points) == len(set(points)) == 300
+
+
+def test_padding_is_what_peers_see_and_nodes_without_columns_take_no_part() -> None:
+    outcome = intersected(PAIR, {"bank": ["a"], "insurer": ["a", "b"]}, {"bank": 8, "insurer": 16})
+    assert shown_to(outcome, "bank") == [16]
+    assert shown_to(outcome, "insurer") == [8]
+    outcome = intersected(PAIR, {"bank": ["a"], "insurer": ["a"]})
+    assert outcome.results["server"] is None
+    assert {seen.step for seen in there(outcome.seen["server"])} == {"hello", PROVED}
+
+
+@pytest.mark.parametrize(
+    ("ids", "padding", "why"),
+    [
+        (["a", "a", "b"], {}, "0 ids are empty and 1 are repeated"),
+        (["", "b"], {}, "1 ids are empty"),
+        (["a", "b"], {"bank": 1}, "cannot be shown as 1"),
+    ],
+)
+def test_bad_ids_are_counted_and_not_named(ids: list[str], padding: dict[str, int], why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        intersected(PAIR, {"bank": ids, "insurer": ["a"]}, padding)
+
+
+def test_parties_meet_before_they_intersect() -> None:
+    async def eager(party: Party, ids: Any, padding: Any) -> Any:
+        return await intersect(party, None if ids is None else Ids.of(ids))
+
+    with pytest.raises(LocalProtocolError, match="must meet"):
+        intersected(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=eager)
+
+
+# A peer that does not follow: the insurer runs one altered step, the bank must name it and stop.
+
+
+POINTS = [
+    next(blinded_sets.BlindedSet.prepare([name], domain=b"d", randomness=SystemRandomness()).blinded_blocks())
+    for name in (b"x", b"y", b"z")
+]
+POINT = POINTS[0]
+
+
+def refused(cheat: str, script: Any, why: str, padding: dict[str, int] | None = None) -> None:
+    """A run in which one owner follows a script of its own ends with these words."""
+
+    async def play(party: Party, ids: Any, padding: Any) -> Any:
+        if party.name != cheat:
+            return await intersecting(party, ids, padding)
+        await meet(party)
+        return await script(party)
+
+    with pytest.raises(RemoteProtocolError, match=why):
+        intersected(
+            PAIR, {"bank": ["a"], "insurer": ["a", "b"] if cheat == "bank" else ["a"]}, padding, play=play
+        )
+
+
+def points(*rows: bytes) -> Message:
+    return Message(arrays={"points": np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), -1)})
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (points(bytes(32)), "not on the curve"),
+        (points(b"\x01" + bytes(31)), "small order"),
+        (points(b"\x02" + bytes(31)), "not on the curve"),
+        (points(b"\xff" * 32), "canonically"),
+        (points(POINT, POINT), "expected an array"),
+        (points(POINT[:31]), "expected an array"),
+        (Message(), "expected an array"),
+        (Message({"points": POINT}), "expected an array"),
+    ],
+)
+def test_points_that_are_none_end_the_run_by_name(bad: Message, why: str) -> None:
+    async def script(party: Party) -> Any:
+        await tell(party, "bank", "set sizes", Message({"size": 1}))
+        await hear(party, "bank", "set sizes")
+        await tell(party, "bank", "blinded ids", bad)
+        await hear(party, "bank", "blinded ids")
+        return await hear(party, "bank", "common places")
+
+    refused("insurer", script, f"bank at step 'blinded ids', from insurer.*{why}")
+
+
+@pytest.mark.parametrize("size", [-1, protocol.MOST_IDS + 1, 2**62])
+def test_an_impossible_size_ends_the_run(size: int) -> None:
+    async def script(party: Party) -> Any:
+        await tell(party, "bank", "set sizes", Message({"size": size}))
+        return await hear(party, "bank", "blinded ids")
+
+    refused("insurer", script, r"insurer announced .* ids")
+
+
+def test_an_answer_that_repeats_a_point_ends_the_run() -> None:
+    async def script(party: Party) -> Any:
+        await tell(party, "bank", "set sizes", Message({"size": 2}))
+        await hear(party, "bank", "set sizes")
+        await tell(party, "bank", "blinded ids", points(POINT, POINT))
+        await hear(party, "bank", "blinded ids")
+        await tell(party, "bank", "twice blinded ids", points(POINT))
+        return await hear(party, "bank", "common places")
+
+    refused("insurer", script, r"from insurer: a point is repeated in the peer's list")
+
+
+def places(*named: int, dtype: str = "u4") -> Message:
+    return Message(arrays={"places": np.array(named, dtype=dtype)})
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (places(0, 0), "twice"),
+        (places(7), "outside"),
+        (places(0, 1, 2), "dummy"),
+        (places(0, dtype="f8"), "expected an array"),
+        (Message(arrays={"places": np.array([[0]], dtype="u4")}), "expected an array"),
+        (Message({"places": [0]}), "expected an array"),
+    ],
+)
+def test_places_that_cannot_be_end_the_run_by_name(bad: Message, why: str) -> None:
+    async def script(party: Party) -> Any:
+        await tell(party, "insurer", "set sizes", Message({"size": 3}))
+        await hear(party, "insurer", "set sizes")
+        await hear(party, "insurer", "blinded ids")
+        await tell(party, "insurer", "blinded ids", points(*POINTS))
+        await hear(party, "insurer", "twice blinded ids")
+        named = bad.arrays.get("places")
+        await tell(party, "insurer", "common number", Message({"common": 1 if named is None else named.size}))
+        await tell(party, "insurer", "common places", bad)
+        return await asyncio.sleep(5)
+
+    refused("bank", script, f"insurer at step 'common places'.*{why}", {"insurer": 3})
+
+
+@pytest.mark.parametrize("common", [-1, 4])
+def test_more_common_people_than_there_can_be_end_the_run(common: int) -> None:
+    async def script(party: Party) -> Any:
+        await tell(party, "insurer", "set sizes", Message({"size": 0}))
+        await hear(party, "insurer", "set sizes")
+        await hear(party, "insurer", "blinded ids")
+        await tell(party, "insurer", "common number", Message({"common": common}))
+        return await asyncio.sleep(5)
+
+    refused("bank", script, "people cannot be common")

@@ -49,6 +49,17 @@ FIVE = Group.of(tuple("abcde"))
 FIVE_ONE_NOISE = Group.of(tuple("abcde"), disclosed_noise=1)
 
 
+ONE_NOISE, ONE_SHARE = (
+    "at most one owner discloses its noise",
+    "at most one computing party discloses its shares",
+)
+TWO_NOISES, TWO_SHARES = (
+    "at most 2 owners disclose their noise",
+    "at most 2 computing parties disclose their shares",
+)
+NO_NOISE = f"no owner discloses its noise (if one does, {COST})"
+
+
 @pytest.mark.parametrize(
     ("group", "deals", "sentence"),
     [
@@ -56,38 +67,17 @@ FIVE_ONE_NOISE = Group.of(tuple("abcde"), disclosed_noise=1)
         (PAIR, None, f"{COLLUDES} and {NOBODY}"),
         (PAIR_NO_NOISE, None, f"{COLLUDES} and {NOBODY}"),
         (THREE_WITH_SERVER, None, f"{COLLUDES} and {NOBODY}"),
-        (FOUR_WITH_SERVER, None, f"{COLLUDES_OF_TWO} and at most one owner discloses its noise to it"),
+        (FOUR_WITH_SERVER, None, f"{COLLUDES_OF_TWO} and {ONE_NOISE} to it"),
         # Where it deals none and some owner keeps no shares, that owner's noise is not covered by "no other computing
         # party".
-        (THREE_WITH_SERVER, False, f"{COLLUDES} and at most one owner discloses its noise to it"),
-        (FIVE_WITH_SERVER, False, f"{COLLUDES_OF_TWO} and at most 2 owners disclose their noise to it"),
+        (THREE_WITH_SERVER, False, f"{COLLUDES} and {ONE_NOISE} to it"),
+        (FIVE_WITH_SERVER, False, f"{COLLUDES_OF_TWO} and {TWO_NOISES} to it"),
         # Where it keeps none.
-        (
-            THREE,
-            None,
-            "at most one owner discloses its noise and at most one computing party discloses its shares to it",
-        ),
-        (
-            APART,
-            None,
-            "at most one owner discloses its noise and at most one computing party discloses its shares to it",
-        ),
-        (
-            THREE_NO_NOISE,
-            None,
-            f"no owner discloses its noise (if one does, {COST}) and at most one computing party discloses its "
-            f"shares to it",
-        ),
-        (
-            FIVE,
-            None,
-            "at most 2 owners disclose their noise and at most 2 computing parties disclose their shares to it",
-        ),
-        (
-            FIVE_ONE_NOISE,
-            None,
-            "at most one owner discloses its noise and at most 2 computing parties disclose their shares to it",
-        ),
+        (THREE, None, f"{ONE_NOISE} and {ONE_SHARE} to it"),
+        (APART, None, f"{ONE_NOISE} and {ONE_SHARE} to it"),
+        (THREE_NO_NOISE, None, f"{NO_NOISE} and {ONE_SHARE} to it"),
+        (FIVE, None, f"{TWO_NOISES} and {TWO_SHARES} to it"),
+        (FIVE_ONE_NOISE, None, f"{ONE_NOISE} and {TWO_SHARES} to it"),
     ],
 )
 def test_what_the_server_may_be_told(group: Group, deals: bool | None, sentence: str) -> None:
@@ -105,53 +95,31 @@ def test_keepers_that_are_all_the_owners_need_no_second_clause(group: Group, sen
 @pytest.mark.parametrize(
     ("group", "sentence"),
     [
-        (
-            PAIR,
-            "at most one of the owners and the server discloses its noise and at most one computing party "
-            "discloses its",
-        ),
-        (
-            FIVE_WITH_SERVER,
-            "at most 2 of the owners and the server disclose their noise and at most 2 computing parties "
-            "disclose their shares",
-        ),
-        (THREE, "at most one owner discloses its noise and at most one computing party discloses its shares"),
-        (
-            PAIR_NO_NOISE,
-            f"no owner discloses its noise (if one does, {COST}) and at most one computing party discloses its",
-        ),
-        (
-            FIVE_ONE_NOISE,
-            "at most one owner discloses its noise and at most 2 computing parties disclose their shares",
-        ),
+        (PAIR, f"at most one of the owners and the server discloses its noise and {ONE_SHARE}"),
+        (FIVE_WITH_SERVER, f"at most 2 of the owners and the server disclose their noise and {TWO_SHARES}"),
+        (THREE, f"{ONE_NOISE} and {ONE_SHARE}"),
+        (PAIR_NO_NOISE, f"{NO_NOISE} and {ONE_SHARE}"),
+        (FIVE_ONE_NOISE, f"{ONE_NOISE} and {TWO_SHARES}"),
     ],
 )
 def test_what_a_reader_may_be_told(group: Group, sentence: str) -> None:
     assert reader_assumption(group, COST).startswith(sentence)
 
 
+MAY = "may deviate from the protocol"
+NO_PART = f"{UNNOTICED} (if an owner deals no noise, {COST})"
+EITHER = f"at most one member discloses its noise and its shares or deviates from the protocol, {UNNOTICED}"
+
+
 @pytest.mark.parametrize(
     ("group", "server", "reader"),
     [
-        (
-            PAIR,
-            f"{COLLUDES} and {NOBODY}; up to one member, itself included, may deviate from the protocol, {UNNOTICED} "
-            f"(if an owner deals no noise, {COST})",
-            f"at most one member discloses its noise and its shares or deviates from the protocol, {UNNOTICED}",
-        ),
-        (
-            THREE,
-            f"at most one member discloses its noise and its shares to it or deviates from the protocol, {UNNOTICED}",
-            f"at most one member discloses its noise and its shares or deviates from the protocol, {UNNOTICED}",
-        ),
+        (PAIR, f"{COLLUDES} and {NOBODY}; up to one member, itself included, {MAY}, {NO_PART}", EITHER),
+        (THREE, EITHER.replace("shares or", "shares to it or"), EITHER),
         (
             THREE_NO_NOISE,
-            f"no owner discloses its noise (if one does, {COST}) and at most one computing party discloses its "
-            f"shares to it; up "
-            f"to one member may deviate from the protocol, {UNNOTICED} (if an owner deals no noise, {COST})",
-            f"no owner discloses its noise (if one does, {COST}) and at most one computing party discloses its "
-            f"shares; up to "
-            f"one member may deviate from the protocol, {UNNOTICED} (if an owner deals no noise, {COST})",
+            f"{NO_NOISE} and {ONE_SHARE} to it; up to one member {MAY}, {NO_PART}",
+            f"{NO_NOISE} and {ONE_SHARE}; up to one member {MAY}, {NO_PART}",
         ),
     ],
 )
@@ -166,7 +134,7 @@ def test_what_a_party_may_do_and_owners_that_pool_may_hold() -> None:
     assert party_assumption(FIVE).startswith(
         f"it colludes with fewer than 2 other computing parties or owners {own}"
     )
-    liar = f"; up to one member, itself included, may deviate from the protocol, {UNNOTICED}"
+    liar = f"; up to one member, itself included, {MAY}, {UNNOTICED}"
     checked = f"it colludes with no other computing party or owner {own}{liar}"
     assert party_assumption(PAIR, "rows") == checked
     assert party_assumption(PAIR, "rows", COST) == f"{checked} (if the server deals no noise, {COST})"
@@ -242,7 +210,7 @@ def test_the_default_of_margin_and_a_judgement_of_it_say_so(committee: str) -> N
 @pytest.mark.parametrize(
     ("method", "verify"), [("moments", "rows"), ("functional", "rows"), ("slr", "rows"), ("margin", "all")]
 )
-@pytest.mark.parametrize("committee", ["two", "three", "four"])
+@pytest.mark.parametrize("committee", ["two", "four"])
 def test_where_rows_are_checked_one_may_deviate_and_coalitions_are_told_to_run_it(
     method: str, verify: str, committee: str
 ) -> None:

@@ -16,7 +16,7 @@ from encrypted_runs import request_of, tables_of
 from scipy import stats
 from training_specs import requested as spec_of
 
-from colonnade.crypto.curve import BlindedSet
+from colonnade.crypto.curve import POINT_BYTES, BlindedSet, Blinding, hash_to_curve
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, rerandomised
 from colonnade.crypto.paillier_vectors import BoundedMask, UniformMask
 from colonnade.crypto.sealing import AgreementKey, SigningKey
@@ -43,7 +43,7 @@ from colonnade.protocols import intersection as server_intersection
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.evaluation import EvaluationSpec, evaluation_session
 from colonnade.protocols.joint_scores import ScoresSpec, scores_session
-from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import decode
 
@@ -77,34 +77,35 @@ def of_model(session: Callable[..., Any], width: int) -> Callable[..., Any]:
     return run
 
 
-# Of each protocol how many owners it has here, what they run, and where somebody draws.
-Case = tuple[int, Callable[..., Any], Any, dict[str, str]]
+# Of each protocol what owners run, where somebody draws, and how many owners it has here.
+Case = tuple[Callable[..., Any], Any, dict[str, str], int]
+
+
+def case(session: Callable[..., Any], request: Any, places: dict[str, str], owners: int = 2) -> Case:
+    return session, request, MEETING | places, owners
+
+
 CASES: dict[str, Case] = {
-    "moments, rows checked": (
-        2,
+    "moments, rows checked": case(
         moments_session,
         spec_of(MomentsOptions, "classification", 1.0, **TERMS),
-        MEETING | DEALING | ROWS_CHECKED | {"methods/moments/protocol.py:noise_part": "release"},
+        DEALING | ROWS_CHECKED | {"methods/moments/protocol.py:noise_part": "release"},
     ),
-    "moments of five": (
-        5,
+    "moments of five": case(
         moments_session,
         spec_of(MomentsOptions, "classification", 1.0, **TERMS),
-        MEETING
-        | {"crypto/sharing.py:Shamir.deal": "columns", "methods/moments/protocol.py:noise_part": "release"},
+        DEALING | {"methods/moments/protocol.py:noise_part": "release"},
+        owners=5,
     ),
-    "moments by class": (
-        2,
+    "moments by class": case(
         moments_session,
         spec_of(MomentsOptions, "classification", 1.0, conditional=True, **TERMS),
-        MEETING | DEALING | {"methods/moments/protocol.py:noise_by_class": "release"},
+        DEALING | {"methods/moments/protocol.py:noise_by_class": "release"},
     ),
-    "margin, all checked": (
-        2,
+    "margin, all checked": case(
         margin_session,
         spec_of(MarginOptions, steps=1, harmonics=3, verify="all", **TERMS),
-        MEETING
-        | DEALING
+        DEALING
         | ROWS_CHECKED
         | {
             "protocols/verified_products.py:_check": "slopes, seed",
@@ -113,87 +114,75 @@ CASES: dict[str, Case] = {
             "methods/margin/protocol.py:OwnRows.read": "columns, bits",
         },
     ),
-    "functional": (
-        2,
+    "functional": case(
         functional_session,
         spec_of(FunctionalOptions, "classification", 1.0, **TERMS),
-        MEETING | DEALING | ROWS_CHECKED | {"methods/functional/protocol.py:noise_part": "release"},
+        DEALING | ROWS_CHECKED | {"methods/functional/protocol.py:noise_part": "release"},
     ),
-    "slr": (
-        2,
+    "slr": case(
         gradient_session,
         spec_of(SlrOptions, epsilon=8.0, epochs=1, rate=0.5, **TERMS),
-        MEETING
-        | {
+        {
             "crypto/sharing.py:Shamir.deal": "batch",
             "methods/slr/protocol.py:share_batch_key": "batch key",
             "methods/slr/protocol.py:integer_rows": "gradient",
             "methods/slr/protocol.py:noise_part": "model",
         },
     ),
-    "local": (
-        2,
+    "local": case(
         local_session,
         spec_of(LocalOptions, "classification", 1.0, **TERMS),
-        MEETING | {"methods/local/protocol.py:perturbed_moments": "release"},
+        {"methods/local/protocol.py:perturbed_moments": "release"},
     ),
-    "one-shot": (
-        2,
+    "one-shot": case(
         noisy_columns_session,
         spec_of(OneShotOptions, "classification", 1.0, **TERMS),
-        MEETING | {"methods/one_shot/protocol.py:noisy_columns": "columns"},
+        {"methods/one_shot/protocol.py:noisy_columns": "columns"},
     ),
-    "encrypted": (
-        2,
+    "encrypted": case(
         encrypted_session,
         request_of("ab", epochs=1),
-        MEETING | ENCRYPTING | {"crypto/paillier_vectors.py:UniformMask.draw": "batch answered"},
+        ENCRYPTING | {"crypto/paillier_vectors.py:UniformMask.draw": "batch answered"},
     ),
-    "encrypted, with noise": (
-        2,
+    "encrypted, with noise": case(
         encrypted_session,
         request_of("ab", epochs=1, defence="sound"),
-        MEETING
-        | ENCRYPTING
+        ENCRYPTING
         | {
             "crypto/paillier_vectors.py:BoundedMask.draw": "batch answered",
             "methods/encrypted/protocol.py:OwnerState.message": "batch answered",
         },
     ),
-    "judgement": (
-        2,
+    "judgement": case(
         of_model(evaluation_session, 1),
         EvaluationSpec("5f0c", ((2.0, 1.0),), epsilon=1.0, **TERMS),
-        MEETING
-        | {
+        {
             "crypto/sharing.py:Shamir.deal": "phases",
             "protocols/evaluation.py:open_sums": "release",
         },
     ),
-    "joint scores": (
-        3,
+    "joint scores": case(
         of_model(scores_session, 2),
         ScoresSpec("a", 2, 3.0, "released", **TERMS),
-        MEETING | MASKING,
+        MASKING,
+        owners=3,
     ),
-    "joint scores, with noise": (
-        2,
+    "joint scores, with noise": case(
         of_model(scores_session, 2),
         ScoresSpec("a", 2, 3.0, "released", 1.0, **TERMS),
-        MEETING | MASKING | {"protocols/joint_scores.py:_counts": "scores"},
+        MASKING | {"protocols/joint_scores.py:_counts": "scores"},
     ),
-    "private messages": (
-        2,
+    "private messages": case(
         intermediate_session,
         spec_of(IntermediateOptions, penalty="none", epochs=2, **TERMS),
-        MEETING | {"methods/messages/protocol.py:NoiseStream.take": "scores"},
+        {"methods/messages/protocol.py:NoiseStream.take": "scores"},
     ),
 }
 
 
 def finished(case: str, other: str = "") -> CoinsFederation:
     """A finished run, in which one place has other coins."""
-    owners, session, request, _ = CASES[case]
+    session, request, _, owners = CASES[case]
     tables = tables_of(dict.fromkeys("abcde"[:owners], 2), 24)
     federation = CoinsFederation(tables, budget=(1e6, 1e-3), other=other, public=True)
     federation.run(session, request)
@@ -211,19 +200,23 @@ def of_step(federation: CoinsFederation, step: str) -> list[bytes]:
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_known_who_draws_and_the_same_coins_are_the_same_bytes(case: str) -> None:
     """A place at which nobody draws any more, or one that is new, is seen here."""
-    places = CASES[case][3]
+    places = CASES[case][2]
     assert set(usual(case).lines) - {ALIGNMENT} == set(places)
     # The control: what the next test finds, other coins have made.
     again = finished(case)
-    for step in CASES[case][3].values():
+    for step in CASES[case][2].values():
         assert of_step(again, step) == of_step(usual(case), step) != []
 
 
-@pytest.mark.parametrize(("case", "place"), [(case, place) for case in CASES for place in CASES[case][3]])
+# A place and a step that several protocols have are tried in the last of them.
+PAIRS = {pair: case for case in CASES for pair in CASES[case][2].items()}
+
+
+@pytest.mark.parametrize(("place", "step"), PAIRS)
 def test_other_coins_at_one_place_are_other_bytes_in_every_frame_that_carries_them(
-    case: str, place: str
+    place: str, step: str
 ) -> None:
-    step = CASES[case][3][place]
+    case = PAIRS[place, step]
     before, after = of_step(usual(case), step), of_step(finished(case, place), step)
     assert len(before) == len(after) > 0
     assert all(one != other for one, other in zip(before, after, strict=True))
@@ -471,3 +464,63 @@ def test_whoever_was_named_what_cannot_be_brings_bytes_that_nobody_knows(
     assert {name: [digest] for name, digest in brought.items()} == {
         owner: federation.draws[owner].drawn[SPOILT] for owner in IDS
     }
+
+
+# No key, mask, order or dummy is the same twice, and no bit of one stands still: a uniform bit is the same in all of 64
+# draws once in 2⁶³ times.
+
+
+DRAWS = 64
+PEER = AgreementKey.generate(SeededRandomness("peer"))
+POINT = hash_to_curve([b"ada"], domain=b"coins")
+
+
+def prime(draws: Randomness) -> bytes:
+    """A prime of 64 bits without the two first and the two last, which are always set."""
+    return (PrivateKey.generate_for_tests(draws, 128).p >> 2 & (1 << 60) - 1).to_bytes(8, "little")
+
+
+UNIFORM: dict[str, tuple[int, Callable[[Randomness], bytes]]] = {
+    "a signing key": (256, lambda draws: SigningKey.generate(draws).secret),
+    "an agreed secret": (256, lambda draws: AgreementKey.generate(draws).agree(PEER.public, context=b"run")),
+    "a blinded_points point": (255, lambda draws: Blinding.draw(draws).multiply(POINT)),
+    "a prime": (60, prime),
+    "a uniform mask": (64, lambda draws: UniformMask(1 << 64).draw(1, draws)[0].to_bytes(8, "little")),
+    "a bounded mask": (60, lambda draws: BoundedMask(20, 40).draw(1, draws)[0].to_bytes(8, "little")),
+}
+
+
+@pytest.mark.parametrize(("bits", "drawn"), UNIFORM.values(), ids=UNIFORM)
+def test_no_bit_of_a_secret_stands_still(bits: int, drawn: Callable[[Randomness], bytes]) -> None:
+    seen = [int.from_bytes(drawn(SeededRandomness(f"coins {number}")), "little") for number in range(DRAWS)]
+    whole = (1 << bits) - 1
+    ever, always = 0, whole
+    for value in seen:
+        ever, always = ever | value, always & value
+    assert ever == whole and always == 0
+    assert len(set(seen)) == DRAWS
+
+
+def test_neither_a_source_nor_a_call_gives_the_same_secret_twice() -> None:
+    for bits, drawn in UNIFORM.values():
+        draws = SeededRandomness("one source")
+        assert len({drawn(draws) for _ in range(DRAWS)}) == DRAWS, bits
+    for mask in (UniformMask(1 << 64), BoundedMask(20, 40)):
+        assert len(set(mask.draw(DRAWS, SeededRandomness("many")))) == DRAWS
+
+
+def blinded_points(draws: Randomness, *, padded: int) -> tuple[BlindedSet, list[bytes]]:
+    mine = BlindedSet.prepare([b"ada", b"grace"], domain=b"coins", randomness=draws, padded=padded)
+    whole = b"".join(mine.blinded_blocks())
+    return mine, [whole[start : start + POINT_BYTES] for start in range(0, len(whole), POINT_BYTES)]
+
+
+def test_dummies_and_runs_have_nothing_in_common() -> None:
+    first, points = blinded_points(SeededRandomness("first"), padded=DRAWS)
+    assert len(set(points)) == DRAWS
+    second = BlindedSet(first.ids, first.domain, first.order, first.blinding, SeededRandomness("second"))
+    again = b"".join(second.blinded_blocks())
+    same = {again[start : start + POINT_BYTES] for start in range(0, len(again), POINT_BYTES)} & set(points)
+    assert len(same) == 2, "the two people, under one scalar, and none of the dummies"
+    (_, one), (_, two) = (blinded_points(SeededRandomness(name), padded=4) for name in ("one", "two"))
+    assert not set(one) & set(two), "nor have two runs anything in common"

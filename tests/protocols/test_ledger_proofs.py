@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from colonnade.errors import ColonnadeError, LedgerAltered, LedgerReplaced, RemoteProtocolError
+from colonnade.errors import ColonnadeError, LedgerAltered, LedgerReplaced, PlansDiffer, RemoteProtocolError
 from colonnade.ledger import Ledger, LedgerLine, Receipt, Release
 from colonnade.ledger.admission import NOTHING, Claim
 from colonnade.privacy.events import Gaussian
-from colonnade.protocols.agreement import charge_first, meet
+from colonnade.protocols.agreement import charge_first, common_wire, meet
 from colonnade.runtime.channel import step_kind
 from colonnade.runtime.journal import KNOWN, PROVED, ResumedLedger
 from colonnade.runtime.party import AskingAccountant, Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, reason_for_peers, run_here
-from colonnade.runtime.wire import decode
+from colonnade.runtime.wire import SPOKEN, Message, decode
 
 PAIR = Group.of(("bank", "shop"), active="bank")
 TRIO = Group.of(("bank", "shop", "clinic"), active="bank")
@@ -397,3 +397,42 @@ def test_a_run_that_goes_on_may_bring_a_receipt_that_other_runs_have_passed() ->
     assert entry_numbers(shop, "bank") == [12, 9]
     with pytest.raises(LedgerAltered, match="another head for entry 12"):
         ResumedLedger(shop).keep_receipt(Receipt("bank", 12, "3" * 64, origin), after=12)
+
+
+# Members that meet choose the newest wire version that all of them speak, or stop before anything is charged.
+
+
+INSURED = Group.of(("bank", "insurer"), active="bank")
+
+
+def says(**wire: Any) -> dict[str, Message]:
+    return {name: Message({"wire": versions}) for name, versions in wire.items()}
+
+
+def test_the_newest_common_version_is_chosen_and_without_one_the_member_behind_is_named() -> None:
+    assert common_wire(says(bank=[2, 5], insurer=[3, 4], server=[2, 7])) == 4
+    assert common_wire(says(bank=[2, 2], insurer=[2, 9])) == 2
+    with pytest.raises(PlansDiffer, match=r"insurer speaks wire versions up to 3, and bank from 4 on"):
+        common_wire(says(bank=[4, 5], insurer=[2, 3], server=[2, 5]))
+
+
+@pytest.mark.parametrize("wrong", [None, 2, [2], [3, 2], ["2", "2"], [2, 2, 2]])
+def test_who_names_no_versions_is_refused(wrong: Any) -> None:
+    with pytest.raises(RemoteProtocolError, match="insurer named no wire versions"):
+        common_wire(says(bank=[2, 2], insurer=wrong))
+
+
+def met_by(spoken: tuple[int, int]) -> dict[str, Any]:
+    async def program(party: Party, _: None) -> int:
+        await meet(party, spoken if party.name == "server" else SPOKEN)
+        return party.wire
+
+    desks = {name: PartyInputs(Ledger.in_memory(name), None) for name in INSURED.members}
+    return dict(run_here(program, INSURED, desks).results)
+
+
+def test_a_newer_member_is_met_as_far_as_it_speaks_this_version() -> None:
+    results = met_by((SPOKEN[0], SPOKEN[1] + 3))
+    assert set(results.values()) == {SPOKEN[1]}
+    with pytest.raises(PlansDiffer, match="Nothing was released or charged"):
+        met_by((SPOKEN[1] + 1, SPOKEN[1] + 1))

@@ -195,7 +195,6 @@ def gradient_run(program_of: Any) -> None:
         (network_run, "h", "p1", "back 0", "sum 1"),
         (network_run, "h", "p1", "epoch 0", "sum 3"),
         (gradient_run, "insurer", "shop", "batch key", "batch 0.0"),
-        (gradient_run, "server", "shop", "weights 1", "batch 1.0"),
     ],
 )
 def test_whoever_tells_two_members_different_things_ends_the_run_at_that_step(

@@ -24,21 +24,14 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 SHARED: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4}
-SHORT: dict[str, Any] = {"steps": 2, "harmonics": 3}
 RUNS: dict[str, tuple[Any, Any, Any, str]] = {
-    "margin": (margin.margin_session, requested(MarginOptions, **SHORT, **SHARED), margin, "weights"),
-    "margin, checked": (
+    "margin": (
         margin.margin_session,
-        requested(MarginOptions, **SHORT, verify="all", **SHARED),
+        requested(MarginOptions, steps=2, harmonics=3, **SHARED),
         margin,
         "weights",
     ),
-    "slr": (
-        slr.gradient_session,
-        requested(SlrOptions, epochs=1, rate=1.0, **SHARED),
-        slr,
-        "weights",
-    ),
+    "slr": (slr.gradient_session, requested(SlrOptions, epochs=1, rate=1.0, **SHARED), slr, "weights"),
     "moments": (
         moments.moments_session,
         requested(MomentsOptions, task="classification", **SHARED),

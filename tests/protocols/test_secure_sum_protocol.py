@@ -29,12 +29,7 @@ RELEASE = Release("run/sum", "run", "5f0c", "a sum", "server", (LINE,), False)
 
 async def summed(party: Party, values: Any, ring: Any, receiver: str, steps: list[str]) -> Any:
     await meet(party)
-    how: dict[str, Any] = {
-        "ring": ring,
-        "receiver": receiver,
-        "release": RELEASE,
-        "among": party.group.owners,
-    }
+    how = {"ring": ring, "receiver": receiver, "release": RELEASE, "among": party.group.owners}
     how["streams"] = await share_mask_keys(party, party.group.owners)
     return [await secure_sum(party, values, SHAPE, step=step, **how) for step in steps]
 
@@ -66,12 +61,24 @@ def run(
     return run_here(play, GROUP, desks, ring, receiver, steps, record=True, timeout=timeout)
 
 
+def unless_c(script: Any) -> Any:
+    """Everybody runs the program but c, who meets the others and then follows a script of its own."""
+
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
+        if party.name != "c":
+            return await program(party, values, ring, receiver, steps)
+        await meet(party)
+        return await script(party, ring)
+
+    return play
+
+
 def tables(seed: int, largest: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     return {name: rng.integers(0, largest + 1, SHAPE) for name in GROUP.owners}
 
 
-@pytest.mark.parametrize("largest", [1, 40, 3000, 10**6, 10**15])
+@pytest.mark.parametrize("largest", [1, 3000, 10**15])
 @pytest.mark.parametrize("receiver", ["server", "b"])
 def test_the_receiver_learns_the_exact_sum_and_nobody_else_anything(largest: int, receiver: str) -> None:
     values = tables(largest, largest)
@@ -123,28 +130,22 @@ def test_values_that_do_not_fit_and_steps_summed_twice_stay_at_home() -> None:
 
 
 def test_a_party_that_does_not_answer_is_named() -> None:
-    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
-        if party.name == "c":
-            await meet(party)
-            await share_mask_keys(party, party.group.owners)
-            await asyncio.sleep(30)
-        return await program(party, values, ring, receiver, steps)
+    async def silent(party: Party, ring: Any) -> None:
+        await share_mask_keys(party, party.group.owners)
+        await asyncio.sleep(30)
 
     with pytest.raises(PeerTimeout, match="for c"):
-        run(tables(0, 5), SumRing(3, 5), play=play, timeout=0.5)
+        run(tables(0, 5), SumRing(3, 5), play=unless_c(silent), timeout=0.5)
 
 
 @pytest.mark.parametrize("key", [b"", bytes(32), b"\x01" + bytes(31), "text", None, 7])
 def test_a_public_key_that_is_none_is_refused_by_name(key: Any) -> None:
-    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
-        if party.name != "c":
-            return await program(party, values, ring, receiver, steps)
-        await meet(party)
+    async def script(party: Party, ring: Any) -> None:
         await exchange(party, "mask keys", Message({"key": key}), GROUP.owners)
-        return await asyncio.sleep(5)
+        await asyncio.sleep(5)
 
     with pytest.raises(RemoteProtocolError, match=r"[ab] at step 'mask keys', from c"):
-        run(tables(0, 5), SumRing(3, 5), play=play)
+        run(tables(0, 5), SumRing(3, 5), play=unless_c(script))
 
 
 @pytest.mark.parametrize(
@@ -159,30 +160,24 @@ def test_a_public_key_that_is_none_is_refused_by_name(key: Any) -> None:
     ],
 )
 def test_words_that_are_none_are_refused_by_name(bad: Message) -> None:
-    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
-        if party.name != "c":
-            return await program(party, values, ring, receiver, steps)
-        await meet(party)
+    async def script(party: Party, ring: Any) -> None:
         await share_mask_keys(party, GROUP.owners)
-        return await tell(party, "server", "sum 0", bad)
+        await tell(party, "server", "sum 0", bad)
 
     with pytest.raises(RemoteProtocolError, match=r"server at step 'sum 0', from c"):
-        run(tables(0, 1), SumRing(3, 2), play=play)
+        run(tables(0, 1), SumRing(3, 2), play=unless_c(script))
 
 
 def test_a_party_with_other_masks_is_noticed_when_the_sum_leaves_its_range() -> None:
-    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
-        if party.name != "c":
-            return await program(party, values, ring, receiver, steps)
-        await meet(party)
+    async def script(party: Party, ring: Any) -> None:
         await share_mask_keys(party, GROUP.owners)
         words = np.random.default_rng(1).integers(0, 1 << ring.bits, 6).astype(np.uint64)
-        return await tell(party, "server", "sum 0", Message(arrays={"words": pack_words(words, ring.bits)}))
+        await tell(party, "server", "sum 0", Message(arrays={"words": pack_words(words, ring.bits)}))
 
     # 3 · 174763 is just above 2^19, so almost half of the ring is out of range.
     with pytest.raises(RemoteProtocolError, match="not as agreed"):
         for _ in range(20):
-            run(tables(0, 174763), SumRing(3, 174763), play=play)
+            run(tables(0, 174763), SumRing(3, 174763), play=unless_c(script))
 
 
 def test_parties_meet_before_they_share_keys() -> None:

@@ -1,26 +1,34 @@
-"""Rows that are checked: honest runs are what they were, and whoever deviates is caught before anything is opened."""
+"""Rows and resharings that are checked: honest runs are what they were, and whoever deviates is caught in time."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from lying_parties import proving_short_rows
+from lying_parties import adding_to_products, proving_short_rows
 from training_specs import requested
 from typed import there, untyped
 
 from colonnade import Federation, Schema, Table
-from colonnade.errors import ColonnadeError, GroupMismatch, PlanError, RowsNotProved
+from colonnade.crypto.product_proof import ProductClaim, ProductProof
+from colonnade.crypto.sharing import Shamir
+from colonnade.errors import ColonnadeError, GroupMismatch, LocalProtocolError, PlanError, RowsNotProved
+from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments import protocol as moments
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
+from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.privacy.guarantee import account, epsilon_text
-from colonnade.protocols import sharing
+from colonnade.protocols import sharing, verified_products
 from colonnade.protocols import verified_rows as challenges
 from colonnade.protocols import verified_rows as row_checks
-from colonnade.protocols.assumptions import known_to_party
+from colonnade.protocols.agreement import meet
+from colonnade.protocols.assumptions import Verify, known_to_party
+from colonnade.protocols.sharing import Shared, open_to, share, total
+from colonnade.protocols.verified_products import reshare_products
 from colonnade.protocols.verified_rows import verifiers_of
 from colonnade.runtime.party import Group, Party
+from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 ROWS = 40
@@ -134,13 +142,6 @@ def test_blocks_are_checked_one_by_one_by_two_keepers_other_than_the_dealer(
         for owner in group.owners:
             pair = verifiers_of(group, owner)
             assert owner not in pair and set(pair) <= set(group.computing_parties)
-
-
-def test_the_sentences_say_who_may_deviate_only_where_rows_are_checked() -> None:
-    for owners, verify, said in ((2, "rows", True), (2, "none", False), (4, "all", True), (5, None, False)):
-        for guarantee in release(owners, verify).privacy:
-            if "coalition" not in str(guarantee).lower() and "owners that pool" not in str(guarantee):
-                assert ("deviate" in guarantee.assumption) == said or "holds at most" in guarantee.assumption
 
 
 def test_a_plan_names_what_is_checked_and_costs_hardly_more() -> None:
@@ -385,3 +386,110 @@ def test_whatever_stops_a_check_is_an_error_with_a_remedy(cheat: Any) -> None:
     cheat("bank", None, "columns 0, seed", lambda message: Message({"nonce": b"short"}))
     with pytest.raises(ColonnadeError, match="expected 'nonce' to be 32 bytes"):
         release()
+
+
+# Resharings: a computing party that adds to its product reads a row, unless the other two check it.
+
+
+GROUP = Group.of(("bank", "shop"))
+SCHEME = Shamir(3, FIELD63)
+RNG = np.random.default_rng(2)
+LENGTH = 70
+LEFT, RIGHT = RNG.integers(-500, 500, (LENGTH, 3)), RNG.integers(-500, 500, (LENGTH, 3))
+WEIGHTS = RNG.integers(-500, 500, (LENGTH, 1))
+
+
+async def gradient(party: Party, _table: object, verify: Verify) -> np.ndarray | None:
+    """Σ_i ⟨p_i, q_i⟩ w_i with noise of degree 2t: a product of three factors, with one resharing."""
+    await meet(party)
+    deal: dict[str, Any] = {"scheme": SCHEME, "degree": 1}
+    mine = {"bank": LEFT, "shop": RIGHT}.get(party.name)
+    dealt = await share(party, mine, {"bank": (LENGTH, 3), "shop": (LENGTH, 3)}, step="factors", **deal)
+    weights = await share(
+        party, WEIGHTS if party.name == "shop" else None, {"shop": (LENGTH, 1)}, step="weights", **deal
+    )
+    product = await reshare_products(
+        party, dealt["bank"], dealt["shop"], scheme=SCHEME, verify=verify, step="products"
+    )
+    local = None
+    if product.share is not None and weights["shop"].share is not None:
+        local = product.share.transpose_times(weights["shop"].share)
+    noise = np.zeros((1, 1), dtype=np.int64) if party.owns_columns else None
+    noises = await share(
+        party, noise, dict.fromkeys(GROUP.owners, (1, 1)), scheme=SCHEME, degree=2, step="noise"
+    )
+    release = Release("r/x", "r", "plan", "a test", "server", (), False)
+    value = Shared(local, (1, 1), 2) + total(noises.values())
+    return await open_to(party, "server", value, scheme=SCHEME, release=release, step="open")
+
+
+def opened(verify: Verify) -> int:
+    desks = {}
+    for name in GROUP.members:
+        ledger = Ledger.in_memory(name)
+        ledger.set_budget(name, "*", "*", epsilon=10.0, delta=1e-9)
+        desks[name] = PartyInputs(ledger, None, dataset=name)
+    return int(run_here(gradient, GROUP, desks, verify, timeout=20.0).results["server"][0, 0])
+
+
+TRUE = int(((LEFT * RIGHT).sum(axis=1, keepdims=True) * WEIGHTS).sum())
+
+
+@pytest.mark.parametrize("verify", ["none", "rows", "all"])
+def test_a_proved_product_is_the_product(verify: Verify) -> None:
+    assert opened(verify) == TRUE
+
+
+def test_factors_of_another_degree_are_refused() -> None:
+    assert ProductClaim(16384, 48, -1, 0, (1, -1)).algebraic_bits >= 76
+    with pytest.raises(ValueError, match="three computing parties at different points"):
+        ProductClaim(10, 1, -1, 0, (0, -1))
+
+    async def wrong(party: Party, _table: object) -> None:
+        await meet(party)
+        value = Shared(None, (1, 1), 2)
+        await reshare_products(party, value, value, scheme=SCHEME, verify="all", step="products")
+
+    desks = {name: PartyInputs(Ledger.in_memory(name), None, dataset=name) for name in GROUP.members}
+    with pytest.raises(LocalProtocolError, match="one shape and degree t"):
+        run_here(wrong, GROUP, desks, timeout=20.0)
+
+
+def test_a_keeper_that_adds_to_its_product_reads_a_row_where_nobody_checks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    adding_to_products(monkeypatch, "bank", GROUP, place=5, value=1 << 48)
+    assert (opened("rows") - TRUE) / 2**48 == WEIGHTS[5, 0]
+
+
+@pytest.mark.parametrize("liar", ["bank", "shop", "server"])
+def test_a_keeper_that_adds_to_its_product_is_stopped_before_anything_is_opened(
+    monkeypatch: pytest.MonkeyPatch, liar: str
+) -> None:
+    adding_to_products(monkeypatch, liar, GROUP, place=5, value=1 << 48)
+    others = [computing_party for computing_party in GROUP.computing_parties if computing_party != liar]
+    with pytest.raises(
+        RowsNotProved, match=f"what {liar} dealt was not proved to {others[0]} and {others[1]}"
+    ):
+        opened("all")
+
+
+@pytest.mark.parametrize("which", ["proof", "answer"])
+def test_an_altered_proof_or_answer_stops_the_run(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+    class Altered(ProductProof):
+        def proof(self, challenge: Any) -> Any:
+            return _changed(super().proof(challenge))
+
+    honest = untyped(verified_products).answer
+    if which == "proof":
+        monkeypatch.setattr(verified_products, "ProductProof", Altered)
+    else:
+        monkeypatch.setattr(verified_products, "answer", lambda *a, **k: _changed(honest(*a, **k)))
+    with pytest.raises(RowsNotProved):
+        opened("all")
+
+
+def _changed(words: FieldArray) -> FieldArray:
+    changed = words.words.copy()
+    changed.reshape(-1)[3] ^= np.uint64(1)
+    return FieldArray(FIELD63, changed)

@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from typed import untyped
 
-from colonnade.privacy.events import AdditiveNoise, Approximated, Mechanism, Repeated, event_from_data
+from colonnade.privacy.events import AdditiveNoise, Mechanism, event_from_data
 from colonnade.privacy.renyi import renyi
 
 VALUES = json.loads(Path(__file__).with_name("renyi_values.json").read_text(encoding="utf-8"))["values"]
@@ -32,23 +32,3 @@ def test_a_rule_is_never_below_the_exact_divergence(
 def test_every_leaf_has_a_vector() -> None:
     covered = {type(event_from_data(value["event"])) for value in VALUES}
     assert covered == LEAVES
-
-
-def test_every_leaf_is_drawn_by_the_law_tests() -> None:
-    """The strategies behind the laws of composition name every leaf."""
-    strategies = (Path(__file__).parents[1] / "privacy" / "privacy_strategies.py").read_text(encoding="utf-8")
-    missing = [
-        leaf.__name__
-        for leaf in LEAVES
-        if f"{leaf.__name__}(" not in strategies and f"{leaf.__name__}," not in strategies
-    ]
-    assert missing == []
-
-
-@pytest.mark.parametrize(
-    "leaf", sorted(LEAVES, key=lambda leaf: untyped(leaf).__name__), ids=lambda leaf: leaf.__name__
-)
-def test_every_leaf_composes(leaf: type[Any]) -> None:
-    event = next(event for value in VALUES if type(event := event_from_data(value["event"])) is leaf)
-    assert renyi(Repeated(event, 3), 4) == pytest.approx(3 * renyi(event, 4))
-    assert renyi(Approximated(event, draws=1), 4) == renyi(event, 4)

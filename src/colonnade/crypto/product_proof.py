@@ -13,6 +13,7 @@ from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.numbers.quartic import (
     ORDER,
     PRIMES,
+    QUARTICS,
     Floats,
     Nodes,
     Quartic,
@@ -20,7 +21,6 @@ from colonnade.numbers.quartic import (
     packed,
     powers_of,
     product,
-    quartics,
     reduced,
     uniform,
     unpacked,
@@ -201,7 +201,7 @@ class ProductProof:
         mine = stretched(self.seeds[0], "proof", GROUPS + 1)
         out = np.empty((3, 4, GROUPS + 1))
         mask_weight, _, inverse = outside()
-        for q, field in enumerate(quartics()):
+        for q, field in enumerate(QUARTICS):
             prime, own = field.prime, mask_weight[q]
             sums, crossed, masked = np.zeros((GROUPS, claim.count)), np.zeros((4, GROUPS)), np.zeros(4)
             flat = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
@@ -282,7 +282,7 @@ def answer(claim: ProductClaim, held: Held, *, seed: bytes, challenge: bytes, th
     out[:, :, :-2] = masked_at(held[:2], claim.count, seed, point, claim.share_weights[0])
     out[:, :, -2] = _dealt_at(claim, held[2], challenge, point, 0)
     quotient = QUOTIENT_NODES.at(point)
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         out[q, :, -1] = field.dot(quotient[q], mine[q])
     return packed(out)
 
@@ -309,7 +309,7 @@ def accepts(
     beta = stretched(challenge, "rows", claim.count)
     quotient, vanishing = QUOTIENT_NODES.at(point), ROW_NODES.vanishing_at(point)
     holds = True
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         prime = field.prime
         both = reduced(factors[q], prime).reshape(4, 2, -1)
         spread_out = np.repeat(beta[q], claim.columns, axis=1)
@@ -330,7 +330,7 @@ def masked_at(
     widths = [count * share.shape[1] for share in shares]
     out = stretched(seed, "row masks", sum(widths))
     factors = np.empty((3, GROUPS, 4), dtype=np.int64)
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         factors[q] = field.scaled(basis[q, :, 1:], weight).T
         out[q] = field.times(out[q], basis[q, :, :1].copy())
     start = 0
@@ -346,7 +346,7 @@ def _dealt_at(claim: ProductClaim, dealt: FieldArray, challenge: bytes, point: F
     basis = MASKED_NODES.at(point)
     beta, residues = stretched(challenge, "rows", claim.count), dealt.residues
     out = np.empty((3, 4))
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         padded = np.zeros(GROUPS * claim.count)
         padded[: claim.rows] = residues[q, :, 0]
         groups = product(beta[q], padded.reshape(GROUPS, claim.count).T, field.prime)

@@ -31,13 +31,13 @@ from colonnade.numbers.quartic import (
     MOST_NORM,
     ORDER,
     PRIMES,
+    QUARTICS,
     Floats,
     Nodes,
     Projections,
     loops,
     packed,
     product,
-    quartics,
     reduced,
     slack,
     unpacked,
@@ -193,11 +193,6 @@ class RowClaims:
         wrong = 2 * GROUPS + 2 * self.bits + 3
         return ((ORDER - max(FIELD63.primes)) // wrong).bit_length() - 1
 
-    @property
-    def wraparound_bits(self) -> int:
-        """Bits of the check that entries are small as integers."""
-        return PROJECTIONS
-
 
 @cache
 def _bit_nodes(bits: int) -> tuple[Nodes, Nodes]:
@@ -227,7 +222,7 @@ class BitWeights:
         return np.stack(
             [
                 field.times(np.repeat(self.rho[q], lanes, axis=1), np.tile(self.sigma[q], PROJECTIONS))
-                for q, field in enumerate(quartics())
+                for q, field in enumerate(QUARTICS)
             ]
         )
 
@@ -317,7 +312,7 @@ class RowProof:
             first += claim.columns
         out = np.empty((3, 4, GROUPS + 1))
         mask_weight, group_weights, inverse = outside()
-        for q, field in enumerate(quartics()):
+        for q, field in enumerate(QUARTICS):
             prime, own = field.prime, mask_weight[q]
             cross = spread(crossed[q], q, prime)
             values = np.empty((4, GROUPS + 1))
@@ -337,7 +332,7 @@ class RowProof:
         h_mask = stretched(self._seeds[1], "bit masks", claims.projected)
         beyond = claims.bit_nodes.values_at(tuple(-k for k in range(1, bits + 1)))
         out = np.empty((3, 4, 2 * bits + 1))
-        for q, field in enumerate(quartics()):
+        for q, field in enumerate(QUARTICS):
             prime, t, own = field.prime, tau[q], beyond[q, :, 0]
             f, h = product(beyond[q, :, 1:], first, prime), product(beyond[q, :, 1:], second, prime)
             f_side, h_side = field.times(t, f_mask[q]), field.times(t, h_mask[q])
@@ -365,7 +360,7 @@ def _add_columns(
     even, odd = halves()
     inner, weighted = loops(), np.empty((3, 4, columns, count))
     masks = np.ascontiguousarray(masks.transpose(0, 1, 3, 2))
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         mine = masks[q].reshape(4, -1)
         inner.reduce(mine.reshape(-1), field.prime)
         weighed = field.times(mine, np.tile(beta[q], columns))
@@ -406,7 +401,7 @@ def answer(
     given = mine[:, :, GROUPS + 1 : GROUPS + 1 + bits]
     out[:, :, -1] = _bit_sum(claims, shares, challenge, half, given, weights, first=True)
     quotient, products = QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         out[q, :, -3] = field.dot(quotient[q], mine[q, :, : GROUPS + 1])
         out[q, :, -2] = field.dot(products[q], mine[q, :, GROUPS + 1 :])
     return packed(out)
@@ -427,7 +422,7 @@ def accepts(
     """Whether the second verifier, who has heard the first one's answer, finds that every claim holds.
 
     Guarantee: for rows that break a claim, as integers, whatever the dealer sent, the probability of True is at most
-    2^-`algebraic_bits` + 2^-`wraparound_bits` (docs/proofs/verified-rows.md).
+    2^-`algebraic_bits` + 2^-`PROJECTIONS` (docs/proofs/verified-rows.md).
     """
     if (bits > claims.used).any():
         return False
@@ -442,7 +437,7 @@ def accepts(
     quotient, products = QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
     groups, vanishing = ROW_NODES.at(point), ROW_NODES.vanishing_at(point)
     holds = True
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         prime = field.prime
         squares = _squares(claims, reduced(rows[q], prime), q)
         left = field.dot(squares, beta[q])
@@ -463,7 +458,7 @@ def _bits_at(claims: RowClaims, bits: NDArray[np.uint8], masks: Floats, point: F
     """A polynomial through one half of the bits of every projection, at the point."""
     basis, out = claims.bit_nodes.at(point), np.empty((3, 4, claims.projected))
     plain = bits.astype(np.float64)
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         through = product(np.ascontiguousarray(basis[q, :, 1:]), plain, field.prime)
         out[q] = reduced(through + field.times(masks[q], basis[q, :, :1].copy()), field.prime)
     return out
@@ -489,7 +484,7 @@ def _bit_sum(
     places: Floats = (claims.offsets if first else 0.0) - powers @ bits.astype(np.float64)
     weight = -claims.weight if first else claims.weight
     out = np.empty((3, 4))
-    for q, field in enumerate(quartics()):
+    for q, field in enumerate(QUARTICS):
         prime = field.prime
         projected = field.scaled(field.dot(weights.sigma[q], columns[q]), weight)
         placed = product(weights.whole[q], reduced(places, prime), prime)
@@ -499,7 +494,7 @@ def _bit_sum(
 
 def _squares(claims: RowClaims, rows: Floats, q: int) -> Floats:
     """Σ_j κ_j F_uj(r)² of every claim and row of a group: elements of shape (4, claims · count)."""
-    field, count = quartics()[q], claims.count
+    field, count = QUARTICS[q], claims.count
     out = np.zeros((4, len(claims.claims), count))
     columns = rows[:, : count * claims.columns].reshape(4, count, claims.columns)
     pads = rows[:, count * claims.columns :].reshape(4, count, claims.pads)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.errors import DataError, PlanError, PrivacyError
 from colonnade.noise.mechanism import exact_positive
-from colonnade.noise.sampler import compiled
+from colonnade.numbers.compiling import machine_code
 from colonnade.privacy.events import Event, PoissonBinomial, Repeated
 from colonnade.randomness import Randomness
 
@@ -27,7 +27,7 @@ _SUMS = np.uint64(0x0101010101010101)
 _1, _2, _4, _56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 
-@compiled
+@machine_code
 def popcount(word: np.uint64) -> np.int64:
     """The number of ones; the compiler knows this idiom and emits one instruction."""
     word = word - ((word >> _1) & _PAIRS)
@@ -36,7 +36,7 @@ def popcount(word: np.uint64) -> np.int64:
     return np.int64((word * _SUMS) >> _56)
 
 
-@compiled
+@machine_code
 def count_below(
     trials: int,
     numerators: NDArray[np.int64],

@@ -1,19 +1,20 @@
 """Independent draws from a table by strip rejection.
 
-Integers only, a compiled fast path, exact settlement for the rest.
+Integers only, a compiled fast path, exact settlement for the rest. Compiled loops hold int64 and uint64 only, and cast
+by hand wherever the two meet: left to itself the compiler turns such a pair into float64.
 """
 
 from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import prod
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import mpmath
 import numpy as np
@@ -49,18 +50,6 @@ def scaled_decay(numerator: int, denominator: int, *, bits: int, working_bits: i
     """⌊2^bits · e^(−numerator/denominator)⌋, of what is computed at `working_bits`: no context, and no lock."""
     power = from_rational(-numerator, denominator, working_bits, "n")
     return int(to_fixed(mpf_exp(power, working_bits, "n"), bits))
-
-
-Function = TypeVar("Function", bound=Callable[..., object])
-
-
-def compiled(function: Function) -> Function:
-    """The function as machine code, kept on disk between runs; `.py_func` is the Python it came from.
-
-    Kernels hold int64 and uint64 only, and cast by hand wherever the two meet: left to itself the
-    compiler turns such a pair into float64.
-    """
-    return machine_code(function)
 
 
 PRECISION = 192  # masses are integers in units of 2^-192, unless the law asks for finer ones
@@ -275,7 +264,7 @@ _OFFSET_SHIFT = np.uint64(OFFSET_BITS)
 _OFFSET_MASK = np.uint64((1 << OFFSET_BITS) - 1)
 
 
-@compiled
+@machine_code
 def fill(
     rows: NDArray[np.int64],
     words: NDArray[np.uint64],

@@ -202,14 +202,7 @@ def multiply(left: Floats, right: Floats, prime: int, one: int, zero: int, out: 
         out[2, i] = a * g + b * f + c * e + c1 * t5 + c0 * t6
         out[3, i] = a * h + b * g + c * f + d * e + c1 * t6
     for k in range(4):
-        row = out[k]
-        for i in range(row.size):
-            rest = row[i] - np.floor(row[i] * inverse) * p
-            if rest < 0.0:
-                rest += p
-            if rest >= p:
-                rest -= p
-            row[i] = rest
+        reduce(out[k], prime)
 
 
 @machine_code

@@ -1,8 +1,7 @@
 """The inner loops over packed residues, compiled with numba for one thread.
 
 A word holds three residues of 21 bits, the first lowest; its top bit is zero. Every function takes one
-word array and the three primes of its residues. `tests/oracles/plain_kernels.py` has the same functions in
-plain numpy.
+word array and the three primes of its residues.
 
 One thread each, because the parties of a run already occupy the cores, and without the interpreter lock,
 so that a party can receive while it computes.

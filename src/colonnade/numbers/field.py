@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isqrt
-from typing import Any, NoReturn, Protocol, Self
+from functools import cached_property
+from math import isqrt, prod
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import FieldTooSmall
-from colonnade.numbers.residues import MERSENNE, Floats, Modulus, Words, kernels
+from colonnade.numbers.residues import Floats, ResidueWords, Words, kernels
 from colonnade.randomness import Randomness
 
 #: The most rows whose digit products sum exactly in a double.
@@ -19,29 +20,6 @@ EXACT_ROWS = 2048
 
 # Long enough to keep BLAS busy, short enough for a chunk of three float blocks to stay near the processor.
 _CHUNK_ENTRIES = 1 << 16
-
-
-class WordArithmetic(Protocol):
-    """What `residues` and `mersenne` know about their words."""
-
-    @property
-    def limbs(self) -> int: ...
-    @property
-    def primes(self) -> tuple[int, ...]: ...
-    def add(self, left: Words, right: Words, out: Words) -> None: ...
-    def subtract(self, left: Words, right: Words, out: Words) -> None: ...
-    def multiply(self, left: Words, right: Words, out: Words) -> None: ...
-    def add_scaled(self, total: Words, words: Words, factor: Words) -> None: ...
-    def encode(self, values: NDArray[np.int64], out: Words) -> int: ...
-    def encode_exact(self, values: NDArray[np.object_], out: Words) -> None: ...
-    def decode(self, words: Words) -> NDArray[Any]: ...
-    def invalid(self, words: Words) -> int: ...
-    def digits(self, words: Words) -> NDArray[Any]: ...
-    def row_products(self, left: Words, right: Words, out: Words) -> None: ...
-    def weighted_rows(self, words: Words, factors: Words, out: Words) -> None: ...
-    def empty_sum(self, rows: int, columns: int) -> NDArray[Any]: ...
-    def fold(self, total: NDArray[Any], limb: int, left: Floats, right: Floats) -> None: ...
-    def sum_words(self, total: NDArray[Any]) -> Words: ...
 
 
 def _chunk_rows(columns: int) -> int:
@@ -52,9 +30,7 @@ def _chunk_rows(columns: int) -> int:
 class TransposedProduct:
     """A running Σ AᵀB over row blocks; memory is one chunk of rows and the result."""
 
-    def __init__(
-        self, arithmetic: WordArithmetic, left_columns: int, right_columns: int | None = None
-    ) -> None:
+    def __init__(self, arithmetic: ResidueWords, left_columns: int, right_columns: int | None = None) -> None:
         self._arithmetic = arithmetic
         self._columns = left_columns, right_columns
         right = left_columns if right_columns is None else right_columns
@@ -99,7 +75,7 @@ class FieldArray:
     21 bits. It is also the form on the wire, so sending packs nothing and receiving only checks.
     """
 
-    field: Modulus
+    field: Field
     words: Words
 
     def __post_init__(self) -> None:
@@ -275,9 +251,7 @@ class FieldArray:
         return self.as_bytes().tobytes()
 
     @classmethod
-    def from_bytes(
-        cls, field: Modulus, shape: tuple[int, ...], data: bytes | NDArray[np.uint8]
-    ) -> FieldArray:
+    def from_bytes(cls, field: Field, shape: tuple[int, ...], data: bytes | NDArray[np.uint8]) -> FieldArray:
         """What `as_bytes` shows, copied and checked: the exact length, every residue below its prime."""
         count = 1
         for length in shape:
@@ -298,7 +272,7 @@ class FieldArray:
 class GramSum:
     """A running Σ AᵀA over blocks of rows, in the memory of one chunk and the result."""
 
-    def __init__(self, field: Modulus, columns: int) -> None:
+    def __init__(self, field: Field, columns: int) -> None:
         self.field = field
         self.columns = columns
         self._product = TransposedProduct(field.words, columns)
@@ -318,8 +292,40 @@ class GramSum:
 
 
 @dataclass(frozen=True)
-class Field(Modulus):
-    """The integers modulo the product of `primes`, and arrays of them."""
+class Field:
+    """The integers modulo the product of 3, 6, … distinct primes between 2^21 − 2^10 and 2^21, and arrays of them."""
+
+    primes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _ = self.words
+
+    @cached_property
+    def words(self) -> ResidueWords:
+        """The arithmetic of this field on 64-bit words."""
+        return ResidueWords(self.primes)
+
+    @cached_property
+    def modulus(self) -> int:
+        return prod(self.primes)
+
+    @property
+    def bits(self) -> int:
+        """The size of the modulus in bits, rounded up."""
+        return self.modulus.bit_length()
+
+    @property
+    def capacity(self) -> int:
+        return (self.modulus - 1) // 2
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes an element takes in memory and on the wire."""
+        return 8 * self.words.limbs
+
+    def inverse(self, value: int) -> int:
+        """1/value in this field, for a value that no prime of the field divides."""
+        return pow(value, -1, self.modulus)
 
     def encode(self, values: NDArray[Any]) -> FieldArray:
         """Integers as field elements; `decode` gives them back.
@@ -367,7 +373,6 @@ class Field(Modulus):
 # The six largest primes below 2^21: the closer to a power of two, the fewer words are drawn again.
 FIELD63 = Field((2097143, 2097133, 2097131))
 FIELD126 = Field((2097143, 2097133, 2097131, 2097097, 2097091, 2097083))
-FIELD61 = Field((MERSENNE,))
 
 
 def largest_rows(field: Field, *, per_row: int, noise: int = 0) -> int:

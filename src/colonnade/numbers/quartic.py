@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import isqrt, prod
@@ -76,10 +75,6 @@ class Quartic:
         """Σ left·right over all elements, as one element of shape (4,)."""
         return self.folded(product(left, np.ascontiguousarray(right.T), self.prime))
 
-    def weighted(self, weights: Floats, values: Floats) -> Floats:
-        """Σ_k weights[k]·values[k] for residues `values` of the prime itself, shape (n, …): elements (4, …)."""
-        return product(weights, values, self.prime)
-
     def scaled(self, values: Floats, factor: int) -> Floats:
         """Every element times one integer."""
         return reduced(values * float(factor % self.prime), self.prime)
@@ -95,68 +90,8 @@ class Quartic:
         return np.ascontiguousarray(out[:, :count])
 
 
-@cache
-def quartics() -> tuple[Quartic, Quartic, Quartic]:
-    """One extension for each prime of `FIELD63`."""
-    first, second, third = (_found(prime) for prime in PRIMES)
-    return first, second, third
-
-
-def _found(prime: int) -> Quartic:
-    for zero in range(1, 64):
-        for one in range(1, 8):
-            if _is_field(prime, one, zero):
-                return Quartic(prime, one, zero)
-    raise ArithmeticError(f"no small field of degree 4 over {prime}")
-
-
-def _is_field(prime: int, one: int, zero: int) -> bool:
-    """Rabin's test: X^(p⁴) = X, and X^(p²) − X has no factor in common with X⁴ − one·X − zero."""
-    x = [0, 1, 0, 0]
-    if _power(x, prime**4, prime, one, zero) != x:
-        return False
-    square = _power(x, prime**2, prime, one, zero)
-    square[1] = (square[1] - 1) % prime
-    return len(_common([-zero % prime, -one % prime, 0, 0, 1], square, prime)) == 1
-
-
-def _times(left: Sequence[int], right: Sequence[int], prime: int, one: int, zero: int) -> list[int]:
-    powers = [0] * 7
-    for i, a in enumerate(left):
-        for j, b in enumerate(right):
-            powers[i + j] += a * b
-    for degree in (6, 5, 4):
-        powers[degree - 4] += zero * powers[degree]
-        powers[degree - 3] += one * powers[degree]
-    return [power % prime for power in powers[:4]]
-
-
-def _power(base: list[int], exponent: int, prime: int, one: int, zero: int) -> list[int]:
-    out = [1, 0, 0, 0]
-    while exponent:
-        if exponent & 1:
-            out = _times(out, base, prime, one, zero)
-        base = _times(base, base, prime, one, zero)
-        exponent >>= 1
-    return out
-
-
-def _trimmed(polynomial: list[int]) -> list[int]:
-    while polynomial and polynomial[-1] == 0:
-        polynomial = polynomial[:-1]
-    return polynomial
-
-
-def _common(left: list[int], right: list[int], prime: int) -> list[int]:
-    left, right = _trimmed(left), _trimmed(right)
-    while right:
-        inverse = pow(right[-1], -1, prime)
-        while len(left) >= len(right):
-            factor, shift = left[-1] * inverse % prime, len(left) - len(right)
-            left = [(x - factor * right[i - shift]) % prime if i >= shift else x for i, x in enumerate(left)]
-            left = _trimmed(left)
-        left, right = right, left
-    return left
+QUARTICS = (Quartic(PRIMES[0], 2, 1), Quartic(PRIMES[1], 4, 1), Quartic(PRIMES[2], 5, 2))
+"""One extension for each prime of `FIELD63`: the polynomials are irreducible, by Rabin's test."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +153,7 @@ def _values_at(nodes: Nodes, points: tuple[int, ...]) -> Floats:
 
 def powers_of(point: Floats, count: int) -> Floats:
     """1, r, r², … for an element r of each extension: shape (3, 4, count)."""
-    return np.stack([field.powers(point[q], count) for q, field in enumerate(quartics())])
+    return np.stack([field.powers(point[q], count) for q, field in enumerate(QUARTICS)])
 
 
 def _evaluated(polynomials: Floats, powers: Floats) -> Floats:

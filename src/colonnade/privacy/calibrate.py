@@ -86,7 +86,7 @@ def calibrate(
         # Loss distributions of samples take long: the quick route says where to look.
         guess = first_within(lambda event: least_epsilon(itemise(event), delta)[0], start, stride)
         start, stride = (0, per_decade) if guess is None else (guess, per_decade // 20)
-    rank = first_within(lambda event: _epsilon(event, delta), start, stride)
+    rank = first_within(lambda event: epsilon_or_infinity(event, delta), start, stride)
     if rank is None:
         raise NoNoiseFits(
             f"no noise up to 1e{_GREATEST_EXPONENT} keeps this release within ε = {epsilon:g} at δ = {delta:g}. "
@@ -113,7 +113,7 @@ def calibrate_poisson_binomial(
             return PoissonBinomial(contributors, count, Fraction(-rank, grid), changed)
 
         rank = _first_within(
-            lambda rank: _epsilon(Repeated(event(rank), times), delta),
+            lambda rank: epsilon_or_infinity(Repeated(event(rank), times), delta),
             epsilon,
             (1 - grid // 2, -1),
             1 - grid // 2,
@@ -138,7 +138,7 @@ def _check_target(epsilon: float, delta: float) -> None:
         raise ValueError(f"a target needs ε > 0 and 0 ≤ δ < 1, found ε = {epsilon} and δ = {delta}")
 
 
-def _epsilon(event: Event, delta: float) -> float:
+def epsilon_or_infinity(event: Event, delta: float) -> float:
     """ε at δ, infinite where `account` refuses."""
     try:
         return account(event, delta).epsilon

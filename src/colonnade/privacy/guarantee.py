@@ -51,11 +51,10 @@ _TYPICAL_DELTA = 1e-6
 
 @dataclass(frozen=True)
 class Point:
-    """An ε or a δ, rounded up, the route that proved it, and the Rényi order if that was the route."""
+    """An ε or a δ, rounded up, and the route that proved it."""
 
     value: float
     method: str
-    order: float | None = None
 
 
 def epsilon_routes(items: Items, delta: float) -> Point:
@@ -72,7 +71,7 @@ def epsilon_routes(items: Items, delta: float) -> Point:
     if mu is not None:
         return _least([pure, Point(round_up(gaussian_epsilon(mu, delta)), _gaussian_name(mu))])
     epsilon, order = least_epsilon(items, delta)
-    points = [pure, Point(round_up(epsilon), _renyi_name(order), order)]
+    points = [pure, Point(round_up(epsilon), _renyi_name(order))]
     losses = loss_distribution(items, epsilon) if delta >= LEAST_DELTA else None
     if losses is not None:
         points.append(Point(round_up(losses.epsilon(delta)), _LOSS_NAME))
@@ -87,7 +86,7 @@ def least_delta_of_routes(items: Items, epsilon: float) -> Point:
     if mu is not None:
         return Point(round_up(gaussian_delta(mu, epsilon)), _gaussian_name(mu))
     delta, order = least_delta(items, epsilon)
-    points = [Point(round_up(delta), _renyi_name(order), order)]
+    points = [Point(round_up(delta), _renyi_name(order))]
     losses = (
         loss_distribution(items, least_epsilon(items, _TYPICAL_DELTA)[0]) if delta >= LEAST_DELTA else None
     )
@@ -208,12 +207,11 @@ def _doubled(change: MatrixChange) -> MatrixChange:
 
 @dataclass(frozen=True)
 class AccountedCost:
-    """(ε, δ), the route that proved it, and the Rényi order if that was the route."""
+    """(ε, δ) and the route that proved it."""
 
     epsilon: float
     delta: float
     method: str
-    order: float | None = None
 
 
 @dataclass(frozen=True)
@@ -275,8 +273,8 @@ def _account(event: Event, delta: float) -> AccountedCost:
             "which counts 1 + e^ε times, and ε is too large here for that. Ask for a smaller ε, that is more noise, or "
             "for a larger δ."
         )
-    point = min(points, key=lambda point: point.value)
-    return AccountedCost(epsilon=point.value, delta=delta, method=point.method, order=point.order)
+    point = _least(points)
+    return AccountedCost(epsilon=point.value, delta=delta, method=point.method)
 
 
 def delta_at(event: Event, epsilon: float) -> float:

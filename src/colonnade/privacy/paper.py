@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,25 +190,6 @@ def classical_sigma(epsilon: float, delta: float, *, sensitivity: float = 1.0) -
     )
 
 
-def feature_renyi(
-    order: float,
-    *,
-    contributors: int,
-    trials: int,
-    beta: float,
-    coordinates: int,
-    uses: float,
-    constant: float = 1.0,
-) -> PaperFigure:
-    """Theorem 6.1: C₀·T·B·P·b·β²·α/(M·N), with `uses` = T·B/N and `coordinates` = P."""
-    return PaperFigure(
-        constant * uses * coordinates * trials * beta**2 * order / contributors,
-        f"Theorem 6.1 of PBM-VFL with C₀ = {constant:g}, Rényi divergence for feature privacy",
-        "Changing one party's features changes every row, so the losses of the rows add up instead of running in "
-        "parallel; TB/N is an expected count; and no C₀ below 14.7 is valid.",
-    )
-
-
 def feature_epsilon(
     delta: float,
     *,
@@ -216,42 +198,15 @@ def feature_epsilon(
     beta: float,
     coordinates: int,
     uses: float,
-    constant: float = 1.0,
 ) -> PaperFigure:
-    """Theorem 6.1 converted to ε at this δ, at the best order."""
-
-    def divergence(order: float) -> float:
-        return feature_renyi(
-            order,
-            contributors=contributors,
-            trials=trials,
-            beta=beta,
-            coordinates=coordinates,
-            uses=uses,
-            constant=constant,
-        ).value
-
-    _, epsilon = best_order(lambda order: epsilon_from_renyi(order, divergence(order), delta), integer=False)
+    """Theorem 6.1, C₀·T·B·P·b·β²·α/(M·N) with `uses` = T·B/N and `coordinates` = P, as ε at the best order."""
+    divergence = uses * coordinates * trials * beta**2 / contributors
+    _, epsilon = best_order(lambda order: epsilon_from_renyi(order, divergence * order, delta), integer=False)
     return PaperFigure(
         epsilon,
-        f"Theorem 6.1 of PBM-VFL with C₀ = {constant:g}, converted to ε",
+        "Theorem 6.1 of PBM-VFL with C₀ = 1, converted to ε",
         "The exact divergence of the Poisson binomial is 8 to 15 times larger than with C₀ = 1, and the theorem "
         "composes in parallel what adds up.",
-    )
-
-
-def sample_factor(contributors: int, order: float) -> PaperFigure:
-    """Theorem 6.2: S_M(α) = (2^(M+1) − 2^(M−1) − 2)α − (3·2^(M−1) − 3M) + (2^(M−1) − 1)/(2^(M−2)(α − 1))."""
-    if contributors < 2 or order <= 1:
-        raise ValueError("Theorem 6.2 is stated for at least two parties and orders above 1")
-    power = 2 ** (contributors - 1)
-    return PaperFigure(
-        (4 * power - power - 2) * order
-        - (3 * power - 3 * contributors)
-        + (power - 1) / (power / 2 * (order - 1)),
-        "S_M(α) of Theorem 6.2 of PBM-VFL",
-        "It multiplies C₀, which the paper leaves open, and grows as 2^M where the exact divergence of a whole "
-        "record is M·b times that of one coin.",
     )
 
 
@@ -288,15 +243,6 @@ class Moments:
 
     def scaled(self, factor: float) -> Moments:
         return Moments(factor * self.l2, factor * self.l1)
-
-
-def row_norm_squared(columns: int, gamma: int) -> PaperFigure:
-    """Equation (13): ‖x̄‖² ≤ γ² + n."""
-    return PaperFigure(
-        gamma**2 + columns,
-        "equation (13) of SPCA, squared norm of a rounded row",
-        "A row of 117 equal entries may round to squared norm 468 at γ = 16, where it claims 373.",
-    )
 
 
 def gram_moments(columns: int, gamma: int) -> Moments:
@@ -443,13 +389,9 @@ def _least_mu(epsilon_at: Callable[[float], float], epsilon: float, *, precision
     return high
 
 
-_WHY_SIGMA = (
-    "It follows the noiseless algorithm, while a party's update contains the noise it received, which has no bound, "
-    "and the bound on the weights is assumed but not enforced."
-)
-
-
-def active_sigma(
+def _sigma(
+    equation: str,
+    less: float,
     epsilon: float,
     delta: float,
     *,
@@ -459,24 +401,19 @@ def active_sigma(
     step_size: float,
     batch: int,
 ) -> PaperFigure:
-    """Equation (71): σ_A = √(2 ln(5/(4δ)))·√(8G²e²Tη²/s + 64G²e)/ε."""
-    return _sigma(epsilon, delta, 8 * gradient_bound, "(71)", gradient_bound, epochs, steps, step_size, batch)
-
-
-def passive_sigma(
-    epsilon: float,
-    delta: float,
-    *,
-    gradient_bound: float,
-    epochs: int,
-    steps: int,
-    step_size: float,
-    batch: int,
-) -> PaperFigure:
-    """Equation (72): σ_B = √(2 ln(5/(4δ)))·√(8G²e²Tη²/s + (8G − 4)²e)/ε."""
-    return _sigma(
-        epsilon, delta, 8 * gradient_bound - 4, "(72)", gradient_bound, epochs, steps, step_size, batch
+    """σ = √(2 ln(5/(4δ)))·√(8G²e²Tη²/s + (8G − less)²e)/ε."""
+    row = 8 * gradient_bound - less
+    squares = 8 * gradient_bound**2 * epochs**2 * steps * step_size**2 / batch + row**2 * epochs
+    return PaperFigure(
+        math.sqrt(2 * math.log(5 / (4 * delta))) * math.sqrt(squares) / epsilon,
+        f"equation {equation} of the vertical logistic regression paper",
+        "It follows the noiseless algorithm, while a party's update contains the noise it received, which has no "
+        "bound, and the bound on the weights is assumed but not enforced.",
     )
+
+
+active_sigma = partial(_sigma, "(71)", 0)
+passive_sigma = partial(_sigma, "(72)", 4)
 
 
 def label_attack_steps(step_size: float, *, largest_score: float = 0.0) -> PaperFigure:
@@ -490,34 +427,6 @@ def label_attack_steps(step_size: float, *, largest_score: float = 0.0) -> Paper
 def label_attack_steps_minimax(step_size: float, *, largest_score: float = 0.0) -> PaperFigure:
     """Theorem E.3: the same for the minimax approximation, ⌈log_(1+η/4)(5.2/(2 + ε₀))⌉."""
     return _steps(step_size, largest_score, 5.2, "Theorem E.3 of the vertical logistic regression paper")
-
-
-def packed_values(key_bits: int, field_bits: int) -> PaperFigure:
-    """Equation (37): ⌊(κ − 1)/ι⌋ values in one ciphertext."""
-    return PaperFigure(
-        (key_bits - 1) // field_bits,
-        "equation (37) of the vertical logistic regression paper, values packed in a ciphertext",
-        "A field must hold the product of two fixed-point numbers summed over the batch, with its sign, so fewer fit.",
-    )
-
-
-def _sigma(
-    epsilon: float,
-    delta: float,
-    row: float,
-    equation: str,
-    gradient_bound: float,
-    epochs: int,
-    steps: int,
-    step_size: float,
-    batch: int,
-) -> PaperFigure:
-    squares = 8 * gradient_bound**2 * epochs**2 * steps * step_size**2 / batch + row**2 * epochs
-    return PaperFigure(
-        math.sqrt(2 * math.log(5 / (4 * delta))) * math.sqrt(squares) / epsilon,
-        f"equation {equation} of the vertical logistic regression paper",
-        _WHY_SIGMA,
-    )
 
 
 def _steps(step_size: float, largest_score: float, threshold: float, formula: str) -> PaperFigure:

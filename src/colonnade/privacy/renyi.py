@@ -122,8 +122,7 @@ _LAST_BITS = 2.0**-50
 
 def renyi(event: Event, order: float) -> float:
     """An upper bound on the Rényi divergence of this order between neighbours."""
-    if not order > 1:
-        raise ValueError(f"a Rényi order must be greater than 1, found {order}")
+    _check_order(order)
     return renyi_curve(itemise(event))(order)
 
 

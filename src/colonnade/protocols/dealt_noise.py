@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
-from colonnade.errors import PlanError, PrivacyError
+from colonnade.errors import PlanError
 from colonnade.noise.discrete_gaussian import (
     DiscreteGaussianNoise,
     MatrixGaussianNoise,
@@ -17,8 +17,7 @@ from colonnade.noise.discrete_gaussian import (
 from colonnade.noise.mechanism import Norms, unknown_fraction
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.privacy import events
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.guarantee import account
+from colonnade.privacy.calibrate import calibrate, epsilon_or_infinity
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Group
 
@@ -149,7 +148,7 @@ def near_enough(
     `accounted` are all events that are stated to anybody; a plan that cannot be drawn `finer` is left as it is.
     """
     for bits in (events.FINE_BITS, events.FINEST_BITS):
-        largest = max((_epsilon(event, plan.delta) for event in accounted(plan)), default=0.0)
+        largest = max((epsilon_or_infinity(event, plan.delta) for event in accounted(plan)), default=0.0)
         # Of what cannot be stated yet nobody knows how large it is: it takes one after the other.
         if bits_for(largest) < bits:
             break
@@ -165,11 +164,3 @@ def near_enough(
 def in_views(plan: Plan) -> Iterator[events.Event]:
     """What the plan is to its observers, where ledgers hold nothing beside that."""
     return (view.event for view in plan.views)
-
-
-def _epsilon(event: events.Event, delta: float) -> float:
-    """ε at δ; ∞ where the draws are too coarse for any."""
-    try:
-        return account(event, delta).epsilon
-    except PrivacyError:
-        return math.inf

@@ -114,7 +114,7 @@ async def rotated(
         else:
             low = await lower(party, _product(left, right, groups * len(whole)), scheme=scheme, step=label)
         level = [
-            *(used(low, at * width, (at + 1) * width) for at in range(len(whole))),
+            *(low.columns(range(at * width, (at + 1) * width)) for at in range(len(whole))),
             *(pair[0] for pair in pairs if len(pair) == 1),
         ]
         depth += 1
@@ -154,8 +154,3 @@ def _product(left: Shared, right: Shared, groups: int) -> Shared:
     if left.share is not None and right.share is not None:
         share = complex_products(left.share, right.share, groups)
     return Shared(share, left.shape, left.degree + right.degree)
-
-
-def used(value: Shared, start: int, stop: int) -> Shared:
-    share = None if value.share is None else value.share.columns(start, stop)
-    return Shared(share, (value.shape[0], stop - start), value.degree)

@@ -20,7 +20,7 @@ from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import RowSource, SessionResult, own_rows, prepare, publish
 from colonnade.protocols.sharing import MomentSum, Shared, open_to, share, share_noise
-from colonnade.protocols.verified_products import reshare_products, rotated, used
+from colonnade.protocols.verified_products import reshare_products, rotated
 from colonnade.protocols.verified_rows import share_rows, share_verified
 from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
@@ -231,11 +231,11 @@ async def _moments(
         mine = None if rows is None else rows.dealt(block, plan)
         columns = await share_rows(party, mine, count, plan, step=f"columns {number}")
         dealt, own = columns[plan.label_holder], plan.widths[plan.label_holder]
-        columns[plan.label_holder] = used(dealt, 0, own)
+        columns[plan.label_holder] = dealt.columns(range(own))
         moments.add([columns[owner] for owner in party.group.owners])
         if party.keeps_shares:
             first, *rest = (held(columns[owner]) for owner in party.group.owners)
-            constants = held(used(dealt, own, own + plan.heads))
+            constants = held(dealt.columns(range(own, own + plan.heads)))
             others = plan.wave_grid ** len(plan.others)
             kept.append(KeptShares(first.stack_columns(rest), constants.times(others)))
         party.progress("columns", block.stop, plan.rows)

@@ -30,28 +30,12 @@ def linear_zero_out(features: int) -> CoefficientChange:
     return CoefficientChange(Fraction(size * (size + 1), 2), Fraction(size * (size + 1), 2))
 
 
-def linear_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> int:
-    """L1 when every ordered pair is released, as the paper does: (m₁ + m₂)² if m₂ ≤ m₁, else 4m₁m₂; attained."""
-    mine, rest = _split(features, own, holds_label)
-    return int(peak(Fraction(2 * rest), Fraction(1), 2 * mine))
-
-
 def logistic_zero_out(features: int) -> CoefficientChange:
     """Logistic, box, one record becomes zero: L1 = d/2 + d(d + 1)/16, L2² = d/4 + d(d + 1)/128, attained."""
     d = _size(features)
     return CoefficientChange(
         Fraction(d, 2) + Fraction(d * (d + 1), 16), Fraction(d, 4) + Fraction(d * (d + 1), 128)
     )
-
-
-def logistic_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> Fraction:
-    """L1 when every ordered pair is released, as the paper does; (d + 2)²/8 for a whole record with d ≥ 2."""
-    mine, rest = _features(features, own, holds_label)
-    half, eighth = Fraction(1, 2), Fraction(1, 8)
-    l1 = peak(half + Fraction(rest, 4), eighth, 2 * mine)
-    if holds_label:
-        l1 = max(l1, features + peak(Fraction(rest, 4) - half, eighth, 2 * mine))
-    return l1
 
 
 def peak(slope: Fraction, curve: Fraction, limit: int) -> Fraction:
@@ -73,20 +57,6 @@ def _size(features: int) -> int:
     if features < 1:
         raise ValueError(f"features must be positive, not {features}")
     return features
-
-
-def _features(features: int, own: int, holds_label: bool) -> tuple[int, int]:
-    _size(features)
-    if not 0 <= own <= features or (own == 0 and not holds_label):
-        raise ValueError(
-            f"a party that owns {own} of {features} features and no label has no part to replace"
-        )
-    return own, features - own
-
-
-def _split(features: int, own: int, holds_label: bool) -> tuple[int, int]:
-    mine, rest = _features(features, own, holds_label)
-    return (mine + 1, rest) if holds_label else (mine, rest + 1)
 
 
 _NONE = CoefficientChange(Fraction(0), Fraction(0))
@@ -155,10 +125,6 @@ class CoefficientRow:
     @property
     def largest(self) -> int:
         return max(self.label, self.constant, *(part.largest for part in self.parts))
-
-    @property
-    def everybody(self) -> frozenset[int]:
-        return frozenset(range(len(self.parts)))
 
     def only(self, party: int) -> CoefficientRow:
         """One party's part of the row: what its single-party coefficients are made of."""

@@ -114,10 +114,6 @@ class Slopes:
     least: int
     most: int
 
-    @property
-    def widest(self) -> int:
-        return self.most - self.least
-
 
 def rounded_slopes(
     bounds: tuple[Fraction, Fraction],
