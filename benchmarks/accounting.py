@@ -22,14 +22,7 @@ from fractions import Fraction
 
 import dp_accounting.pld.pld_pmf  # noqa: F401 - the loss distributions import it when they first need it
 
-from colonnade.cli.privacy_answer import (
-    MechanismFamily,
-    PrivacyQuery,
-    messages,
-    moments,
-    poisson_binomial,
-    work_out,
-)
+from colonnade.cli.privacy_answer import MechanismFamily, messages, moments, poisson_binomial, work_out
 from colonnade.privacy.events import Event, Laplace, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account
 
@@ -39,7 +32,7 @@ EPOCHS = 100
 
 def mechanism(made: Callable[[], MechanismFamily], *, times: int = 1, noise: Fraction | None = None) -> None:
     """Every observer of a mechanism, at this noise or at the least noise for ε = 1."""
-    work_out(made(), PrivacyQuery(noise, 1.0 if noise is None else None, DELTA, times))
+    work_out(made(), noise=noise, epsilon=1.0 if noise is None else None, delta=DELTA, times=times)
 
 
 def event(made: Callable[[], Event]) -> None:

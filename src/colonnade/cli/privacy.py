@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from enum import StrEnum
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import typer
@@ -17,7 +16,6 @@ from colonnade.cli.screen import Answer, answering, group
 
 Unit = StrEnum("Unit", {"RECORD": "record", "REPLACED": "record-replaced"})
 CalibrateFor = StrEnum("CalibrateFor", ["SERVER", "READER", "PARTY", "COALITION", "EVERYONE"])
-PlotAxis = StrEnum("PlotAxis", ["DELTA", "TIMES"])
 Side = StrEnum("Side", ["PASSIVE", "ACTIVE"])
 
 # A type, and what Typer is told of the option.
@@ -50,8 +48,6 @@ COMMON: dict[str, Option] = {
     "times": _option(int, "How often the release is made.", 1),
     "to": _option(CalibrateFor | None, FOR, None, "--for"),
     "paper": _option(bool, PAPER, False, "--paper"),
-    "plot": _option(Path | None, "Save a curve of ε: a .svg file.", None),
-    "against": _option(PlotAxis, "What the curve runs over.", PlotAxis.DELTA),
 }
 
 RATE = "Each record is in a release with this probability, in secret. Unit record only."
@@ -80,10 +76,10 @@ def _command(example: str, flag: str, noise: str, text: str, **options: Option) 
     shared = {"noise": amount, **{name: options.pop(name, usual) for name, usual in COMMON.items()}}
 
     def command(**values: Any) -> Answer:
-        from colonnade.cli.privacy_answer import FAMILIES, PrivacyQuery, respond
+        from colonnade.cli.privacy_answer import FAMILIES, respond
 
-        query = PrivacyQuery(**{name: values.pop(name) for name in shared})
-        return respond(FAMILIES[mechanism](**values), query, values)
+        query = {name: values.pop(name) for name in shared}
+        return respond(FAMILIES[mechanism](**values), values, **query)
 
     command.__doc__ = f"{text}\n\n\b\nExample:\n  colonnade privacy {example}"
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
