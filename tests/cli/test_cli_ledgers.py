@@ -55,6 +55,7 @@ def test_the_history_is_written_as_a_table_and_a_picture_and_never_over_a_file(
     assert header.startswith("entry,time,kind") and len(rows) == 5
     assert "share of the budget spent" in Path("bank.svg").read_text()
     assert "exists already" in cli("ledger bank.toml --csv bank.history.csv", code=3)
+    assert ".svg" in cli("ledger bank.toml --picture bank.png", code=3)
     Path("odd.key").write_text("no key")
     assert (
         "holds no signing key" in cli("ledger bank.toml --export again.json --key odd.key", code=3)

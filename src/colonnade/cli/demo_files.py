@@ -217,12 +217,10 @@ def write_parties(folder: Path, people: People, rows: Rows, *, budget: float, ab
             (folder / f"{party}.schema.toml").write_text(schema, encoding="utf-8")
 
 
-def job_text(
-    name: str, parties: Sequence[str], epsilon: float, delta: float, method: str = 'method = "moments"'
-) -> str:
+def job_text(name: str, parties: Sequence[str], epsilon: float, delta: float) -> str:
     return f"""name = "{name}"
 task = "classification"
-{method}
+method = "moments"
 parties = {json.dumps(list(parties))}
 active = "{parties[0]}"
 epsilon = {epsilon}
