@@ -82,38 +82,6 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
     assert "No space left on device" in caplog.text
 
 
-def test_a_comparison_that_is_stopped_keeps_what_was_charged(
-    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from colonnade.lab import comparison as comparing
-
-    compare = comparing.compare_charged
-
-    def stopped(*given: Any, keep: Any, **named: Any) -> Any:
-        def kept(name: str, found: Any) -> None:
-            keep(name, found)
-            raise KeyboardInterrupt
-
-        return compare(*given, keep=kept, **named)
-
-    monkeypatch.setattr(comparing, "compare_charged", stopped)
-    words = ["compare", "job.toml", "--charge", "-m", "moments", "-e", "1", "--output", "both"]
-    err = cli(*words, code=INTERRUPTED)
-    (kept,) = project.path("both/models").iterdir()
-    assert str(kept.relative_to(project.folder)) in err and "What was charged for by then is kept" in err
-    assert project.charges("bank") == 1
-
-
-def test_a_comparison_that_was_killed_is_recovered(project: Project, cli: Cli) -> None:
-    draft = project.path("runs/.both.draft/models")
-    draft.mkdir(parents=True)
-    (draft / "moments-1.npz").write_bytes(b"paid for")
-    (line,) = cli.facts("runs")["runs"]
-    assert (line["run"], line["state"]) == ("runs/both", "unfinished")
-    assert "runs/both/models/moments-1.npz" in cli("recover both")
-    assert project.path("runs/both/models/moments-1.npz").read_bytes() == b"paid for"
-
-
 def test_jobs_of_a_site_that_was_killed_are_listed(tmp_path: Path, cli: Cli) -> None:
     kit = make_kit(tmp_path, Root.make(), "bank")
     for job, files in (("killed", ()), ("paid", ("release.npz", "paid.json"))):

@@ -21,7 +21,6 @@ from colonnade.report.plain import lines_text, now
 from colonnade.runs.folders import (
     BEGUN,
     FAILED,
-    MODELS,
     RESERVE,
     draft_of,
     free_name,
@@ -236,13 +235,13 @@ def put_away(name: Path) -> tuple[Path, FailureRecord] | None:
     return draft.rename(free_name(name)), record
 
 
-def recovered(run: Path) -> tuple[Path, RunRecord | None]:
-    """Make the rest of a run that was stopped; where it lies, and its record: None for a comparison, which has none."""
+def recovered(run: Path) -> tuple[Path, RunRecord]:
+    """Make the rest of a run that was stopped; where it lies, and its record."""
     place = _place(run)
     with left_behind(place) as free, uninterrupted():
         if not free:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
-        record = None if (place / MODELS).is_dir() else recover_run(place)
+        record = recover_run(place)
         for left in (FAILED, BEGUN):
             (place / left).unlink(missing_ok=True)
         if place.name.startswith("."):
