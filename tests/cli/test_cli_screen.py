@@ -124,19 +124,3 @@ def test_an_encoding_without_a_letter_ends_nothing(monkeypatch: pytest.MonkeyPat
     text, data = raw.getvalue().decode(encoding).splitlines()
     assert text.startswith(r"\u03b5 = 1, M")
     assert json.loads(data) == {"ε": "Müller 😀"}
-
-
-def test_colour_is_for_terminals_alone_and_hides_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    text = "within every budget\n  age  within noise\n  bank  ∞ of 4  0  1e-05\nNo privacy: the noise came from a seed"
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stdout", terminal)
-    say(text)
-    shown = terminal.getvalue().rstrip("\n")
-    assert "\x1b[32mwithin every budget\x1b[0m" in shown and "\x1b[31mNo privacy\x1b[0m" in shown
-    assert "\x1b[2mwithin noise\x1b[0m" in shown and "  \x1b[31m0\x1b[0m  " in shown
-    assert re.sub(r"\x1b\[\d+m", "", shown) == text
-    monkeypatch.setenv("NO_COLOR", "1")
-    say(text)
-    assert terminal.getvalue().endswith(f"\n{text}\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.cli import screen
-from colonnade.cli.screen import Answer, argument, check_least, complete_methods, flag, option, progress
+from colonnade.cli.screen import Answer, argument, check_least, flag, option, progress
 from colonnade.errors import InputError, PrivacyError
 from colonnade.federation.files import json_text
 from colonnade.report.plain import now
@@ -18,11 +18,7 @@ def compare(
     job: Path = argument("JOB", "The job file (TOML): parties, task, delta."),
     epsilons: str = option("--epsilons -e LIST", "The ε to compare at, rising, with commas.", "0.1,1,10"),
     seeds: int = option("--seeds -s N", "How many splits, and draws of noise.", 5),
-    methods: str | None = option(
-        "--methods -m LIST",
-        "Only these methods, with commas; all if left out.",
-        autocompletion=complete_methods,
-    ),
+    methods: str | None = option("--methods -m LIST", "Only these methods, with commas; all if left out."),
     paper: bool = flag("--paper", "Add papers' own calibrations: paper formula, not a guarantee."),
     party: list[Path] = screen.PARTY_FILES,
     output: Path | None = option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,54 +23,7 @@ CENSUS = "income"
 VISITS = "visits"
 PEOPLE, RICH = 32_561, 7_841
 INCOMES = ("at most 50,000", "above 50,000")
-# Value: people, and those of them above 50,000. Values of few people are added to a like one, row of the table by row.
-PARTIES: Mapping[str, Mapping[str, Mapping[str, tuple[int, int]]]] = {
-    "bank": {
-        "occupation": {
-            "professional": (4_140, 1_859),
-            "craft and repair": (4_099, 929),
-            "management": (4_066, 1_968),
-            "clerical": (3_770, 507),
-            "sales": (3_650, 983),
-            "service": (3_295 + 149, 137 + 1),
-            "machine operation": (2_002, 250),
-            "not told": (1_843, 191),
-            "transport": (1_597, 320),
-            "handling and cleaning": (1_370, 86),
-            "farming and fishing": (994, 115),
-            "technical support": (928, 283),
-            "protection": (649 + 9, 211 + 1),
-        },
-        "employer": {
-            "private": (22_696, 4_963),
-            "self-employed": (2_541, 724),
-            "local government": (2_093, 617),
-            "not told": (1_836 + 14 + 7, 191),
-            "state government": (1_298, 353),
-            "own company": (1_116, 622),
-            "federal government": (960, 371),
-        },
-    },
-    "registry": {
-        "marital status": {
-            "married": (14_976 + 23, 6_692 + 10),
-            "never married": (10_683, 491),
-            "divorced": (4_443, 463),
-            "separated": (1_025 + 418, 66 + 34),
-            "widowed": (993, 85),
-        },
-        "sex": {"female": (10_771, 1_179), "male": (21_790, 6_662)},
-        "education": {
-            "no diploma": (1_175 + 933 + 646 + 514 + 433 + 333 + 168 + 51, 60 + 62 + 40 + 27 + 33 + 16 + 6),
-            "high school": (10_501, 1_675),
-            "some college": (7_291, 1_387),
-            "associate": (1_382 + 1_067, 361 + 265),
-            "bachelor": (5_355, 2_221),
-            "master": (1_723, 959),
-            "doctor or professional": (576 + 413, 423 + 306),
-        },
-    },
-}
+PARTIES = tomllib.loads(Path(__file__).with_name("census.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from colonnade.cli import screen
-from colonnade.cli.screen import TASKS, Answer, argument, check_free, complete_tasks, flag, option, progress
+from colonnade.cli.screen import TASKS, Answer, argument, check_free, flag, option, progress
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import ColumnMissing, InputError
 from colonnade.federation.files import write_whole
@@ -124,9 +124,7 @@ def new(
     identity: list[str] = option(
         "--id [PARTY:]COLUMN", "The column that says who a row is, of one party or of all; repeat.", []
     ),
-    task: str = option(
-        "--task -t", f"One of {', '.join(TASKS)}.", "classification", autocompletion=complete_tasks
-    ),
+    task: str = option("--task -t", f"One of {', '.join(TASKS)}.", "classification"),
     epsilon: float = option("--epsilon -e", "What the server and readers may learn.", 1.0),
 ) -> Answer:
     """Write a job, and for every party its own file and a schema to fill in, with comments.
