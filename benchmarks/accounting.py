@@ -49,8 +49,7 @@ def binomial_sums() -> MechanismFamily:
 
 
 def steps(sender: str) -> Callable[[], MechanismFamily]:
-    sizes = {"radius": 1.0, "step_size": 0.1, "clip": 1.0, "active_cap": 0.5**0.5, "passive_cap": 0.5**0.5}
-    return lambda: messages(rows=30_000, batch=32, sender=sender, grid=Fraction(1, 1 << 16), **sizes)
+    return lambda: messages(rows=30_000, batch=32, sender=sender, clip=1.0, radius=1.0, step_size=0.1)
 
 
 PLANS: dict[str, Callable[[], None]] = {

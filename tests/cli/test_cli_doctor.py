@@ -21,7 +21,7 @@ def findings(cli: Cli, *target: str, code: int = 0) -> dict[str, dict[str, objec
 
 def test_this_installation_is_in_order(cli: Cli) -> None:
     found = findings(cli)
-    looked = "packages networks flare postgres onnx board compiled integers randomness noise ledger"
+    looked = "packages networks flare postgres onnx board compiled integers randomness noise"
     assert list(found) == looked.split()
     assert cli("doctor").count("ok  ") == len(found)
 

@@ -13,7 +13,6 @@ import math
 import os
 import platform
 import ssl
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -108,7 +107,6 @@ def examine_installation() -> Iterator[Check]:
         "integers": _integers,
         "randomness": _randomness,
         "noise": _noise,
-        "ledger": _ledger,
     }
     for what, look in looks.items():
         try:
@@ -214,18 +212,6 @@ def _noise(what: str) -> Check:
         return Check(what, True, f"{DRAWS} draws have the mean and the variance they must have")
     remedy = "Do not use this installation: its ε would be wrong."
     return Check(what, False, "noise has the wrong mean or variance", remedy)
-
-
-def _ledger(what: str) -> Check:
-    import sqlite3
-
-    from colonnade.ledger import Ledger
-
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger.create(Path(folder) / "doctor.ledger", "doctor")
-        ledger.set_budget("people", "*", "*", epsilon=1.0, delta=1e-6)
-        entries = ledger.verify().entries
-    return Check(what, entries == 2, f"ledgers can be made and verified (SQLite {sqlite3.sqlite_version})")
 
 
 def examine_job(path: Path) -> Iterator[Check]:

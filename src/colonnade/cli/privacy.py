@@ -61,7 +61,6 @@ OWNERS = {"owners": _option(int, "How many owners deal the noise in parts.", 1),
 RELEASED = "How many integers are released; any number if left out."
 ENTRIES = {"entries": _option(int | None, RELEASED, None, min=1)}
 COLUMNS = "NAME=COLUMNS, numeric columns; repeat. The first holds the label."
-OTHERS = "L1 sensitivity of the other owners' part{}, replaced; safe if left out."
 
 app = group("""From a mechanism and its noise to ε for every observer, and from ε to the least noise.
 
@@ -123,7 +122,6 @@ _command(
     "Scale of the noise.",
     "Discrete Laplace noise on integers, whole or dealt by several owners as Pólya parts.",
     sensitivity=_number("L1 sensitivity of the integers."),
-    others=_number(OTHERS.format(" of a record"), None),
     **ADDED,
     **OWNERS,
     **ENTRIES,
@@ -136,8 +134,6 @@ _command(
     "Skellam noise on integers, whole or dealt by several owners in parts.",
     l1=_number("L1 sensitivity of the integers."),
     l2=_number("L2 sensitivity of the integers."),
-    others_l1=_number(OTHERS.format(""), None),
-    others_l2=_number("The same in L2.", None),
     **ADDED,
     **OWNERS,
     **ENTRIES,
@@ -175,8 +171,5 @@ _command(
     radius=_option(float, "k: weights are projected to ‖w‖ ≤ k.", 1.0),
     step_size=_option(float, "η of gradient descent.", 0.1),
     clip=_option(float, "C: the passive party clips what it receives to ±C.", 1.0),
-    active_cap=_option(float, "Norm of the active party's rows.", 0.5**0.5),
-    passive_cap=_option(float, "Norm of the passive party's rows.", 0.5**0.5),
-    grid=_number("Messages are rounded to multiples of it.", Fraction(1, 1 << 16)),
     times=_option(int, "How often every record is used.", ..., "--epochs"),
 )

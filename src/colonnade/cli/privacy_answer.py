@@ -47,6 +47,9 @@ TRUNCATED = "Whole noises are exact and cost no δ; dealt parts are truncated, s
 CLASSICAL = "ε by Lemma 1 of HDP-VFL, classical Gaussian"
 FIXED = "the parties' embeddings are fixed or public maps, so that a record acts through its own rows only"
 
+# Of messages: the norm of a party's rows, and what they are rounded to multiples of.
+CAP, GRID = 0.5**0.5, Fraction(1, 1 << 16)
+
 Views: TypeAlias = tuple[View, ...]
 Figures: TypeAlias = tuple[PaperFigure, ...]
 
@@ -56,7 +59,7 @@ class MechanismFamily:
     """A mechanism with everything fixed but its noise, which can be drawn from `least` to `greatest`.
 
     `views(noise, times)` has what each observer is left with. `search(event, epsilon, delta)` replaces the usual
-    calibration where less of a parameter hides more. `needs_delta` says that the noise is truncated.
+    calibration where less of a parameter hides more.
     """
 
     name: str
@@ -68,7 +71,6 @@ class MechanismFamily:
     search: Callable[[Any, float, float], Fraction] | None = None
     paper: Callable[[Fraction, int, float], Figures] = lambda *_: ()
     repeats: str = "releases"
-    needs_delta: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,13 @@ LAWS: Mapping[str, tuple[str, str, tuple[str, ...], Fraction, Fraction]] = {
     "discrete-laplace": ("discrete Laplace noise", "scale", (TRUNCATED, AS_GIVEN), *SCALES),
     "skellam": ("Skellam noise", "μ", (NEAR_ITS_LAW, AS_GIVEN), skellam.SMALLEST_MU, skellam.LARGEST_MU),
 }
-# One release, by the noise, the sensitivity, and how many parts of it an observer knows.
+# One release, by the noise, the sensitivities, and how many parts of it an observer knows.
 EVENTS: Mapping[str, Callable[..., Event]] = {
     "gaussian": lambda noise, change, **_: events.Gaussian(change, noise),
     "discrete-gaussian": lambda noise, change, **dealt: DiscreteGaussianNoise(noise).event(change, **dealt),
     "laplace": lambda noise, change, **_: events.Laplace(change, noise),
     "discrete-laplace": lambda noise, change, **dealt: DiscreteLaplaceNoise(noise).event(change, **dealt),
-    "skellam": lambda noise, change, **dealt: SkellamNoise(noise).event(VectorChange(*change), **dealt),
+    "skellam": lambda noise, l1, l2, **dealt: SkellamNoise(noise).event(VectorChange(l1, l2), **dealt),
 }
 
 
@@ -116,19 +118,12 @@ def added_noise(
     owners: int = 1,
     threshold: int | None = None,
     entries: int | None = None,
-    **norms: Fraction | None,
+    **norms: Fraction,
 ) -> MechanismFamily:
     """Noise that so many owners deal in parts of 1/(owners − t), of whom t may collude.
 
-    `norms` are the sensitivities, by the names that the law has for them, and those of the `others`' part.
+    `norms` are the sensitivities, by the names that the law has for them.
     """
-    own = {name: norm for name, norm in norms.items() if norm is not None and not name.startswith("others")}
-    theirs = {name: norms.get("others" if name == "sensitivity" else f"others_{name}") for name in own}
-    if all(norm is None for norm in theirs.values()):
-        # To replace is to zero out and to put in, so twice the sensitivity of zeroing out is always enough.
-        theirs = {name: norm if unit == REPLACE.name else 2 * norm for name, norm in own.items()}
-    if None in theirs.values():
-        raise PlanError("give both --others-l1 and --others-l2, or neither.")
     t = threshold
     if t is None:
         t = 0 if owners == 1 else max(1, (owners - 1) // 2)
@@ -140,15 +135,15 @@ def added_noise(
     if rate is not None and not 0 < rate <= 1:
         raise PlanError(f"--rate {rate}: a sampling rate is above 0 and at most 1.")
     about = ZERO_OUT if unit == ZERO_OUT.name else REPLACE
+    own = tuple(norms[name] for name in sorted(norms))  # l1 before l2, however they were typed
+    # To replace is to zero out and to put in, so twice the sensitivity of zeroing out is always enough.
+    others = own if about == REPLACE else tuple(2 * norm for norm in own)
     hidden = "" if rate is None else ", and it learns neither who is in a batch nor how many"
     colluding = {0: "no owner disclose", 1: "one owner discloses"}.get(t, f"{t} owners disclose")
     dealt = {"entries": entries or LARGEST_DRAW, "parts": owners, "of": owners - t}
 
-    def change(norms: Mapping[str, Any]) -> Any:
-        return (norms["l1"], norms["l2"]) if law == "skellam" else norms["sensitivity"]
-
     def views(noise: Fraction, times: int) -> Views:
-        blind: Any = EVENTS[law](noise, change(own), known=t, **dealt)
+        blind: Any = EVENTS[law](noise, *own, known=t, **dealt)
         blind = Repeated(blind if rate is None else events.PoissonSampled(rate, blind), times)
         if owners == 1:
             return (View(Reader(), about, blind, f"whoever draws the noise keeps it secret{hidden}"),)
@@ -157,20 +152,19 @@ def added_noise(
         for known in sorted({1, max(t, 1)}):
             # Owners know the batches, so a sample hides nothing from them and every release may use the record.
             provided = "it sees only the noisy sums besides its own columns and noise parts"
-            seen = Repeated(EVENTS[law](noise, change(theirs), known=known, **dealt), times)
+            seen = Repeated(EVENTS[law](noise, *others, known=known, **dealt), times)
             found.append(View(AnyOwners.of(known), OthersPart(), seen, provided))
         return tuple(found)
 
     def paper(sigma: Fraction, times: int, delta: float) -> Figures:
         """What the classical formula says of one release of normal noise."""
-        if times > 1 or rate is not None or delta == 0:
+        if law != "gaussian" or times > 1 or rate is not None or delta == 0:
             return ()
-        return (_claimed(delta, float(own["sensitivity"]), sigma, CLASSICAL),)
+        return (_claimed(delta, float(own[0]), sigma, CLASSICAL),)
 
-    family = MechanismFamily(*LAWS[law], views)
-    if law == "discrete-laplace" and owners - t > 1:
-        return replace(family, greatest=LARGEST_DEALT_SCALE, needs_delta=True)
-    return replace(family, paper=paper) if law == "gaussian" else family
+    family = MechanismFamily(*LAWS[law], views, paper=paper)
+    parts = law == "discrete-laplace" and owners - t > 1
+    return replace(family, greatest=LARGEST_DEALT_SCALE) if parts else family
 
 
 def _claimed(delta: float, change: float, sigma: Fraction, formula: str) -> PaperFigure:
@@ -295,34 +289,24 @@ def poisson_binomial(
     return MechanismFamily(name, "β", notes, *bounds, views, search, paper, repeats)
 
 
-def messages(
-    *,
-    rows: int,
-    batch: int,
-    sender: str,
-    clip: float,
-    active_cap: float,
-    passive_cap: float,
-    grid: Fraction,
-    **descent: float,
-) -> MechanismFamily:
+def messages(*, rows: int, batch: int, sender: str, clip: float, **descent: float) -> MechanismFamily:
     """What the passive or the active party sends; `descent` has its `radius` and `step_size`."""
-    rounded, passive = descent | {"grid": float(grid)}, sender == "passive"
+    rounded, passive = descent | {"grid": float(GRID)}, sender == "passive"
 
     @cache
     def steps(epochs: int) -> tuple[Fraction, ...]:
         schedule = sensitivities.Schedule(rows, batch, epochs)
         if passive:
-            moved = sensitivities.passive_messages(schedule, cap=passive_cap, clip=clip, **rounded)
+            moved = sensitivities.passive_messages(schedule, cap=CAP, clip=clip, **rounded)
         else:
-            bounds = sensitivities.logistic_bounds(radius=descent["radius"], active_cap=active_cap)
-            moved = sensitivities.active_messages(schedule, bounds, cap=active_cap, **rounded)
+            bounds = sensitivities.logistic_bounds(radius=descent["radius"], active_cap=CAP)
+            moved = sensitivities.active_messages(schedule, bounds, cap=CAP, **rounded)
         # Fractions keep Δ/grid exact: a float quotient could round down. Equal steps share one.
-        exact = {step: Fraction(step) / grid for step in set(moved.per_step)}
+        exact = {step: Fraction(step) / GRID for step in set(moved.per_step)}
         return tuple(exact[step] for step in moved.per_step)
 
     def views(sigma: Fraction, epochs: int) -> Views:
-        variance = (sigma / grid) ** 2
+        variance = (sigma / GRID) ** 2
         DiscreteGaussianNoise(variance)  # refuses what cannot be drawn
         event = Approximated(PerStep(steps(epochs), variance), draws=epochs * rows)
         clips = f", {sender} clips what it receives to ±{clip:g}" if passive else ""
@@ -343,10 +327,10 @@ def messages(
 
     notes = (
         NEAR_ITS_LAW,
-        f"Messages are rounded to a grid of {grid}, which adds √b grid steps to every sensitivity.",
+        f"Messages are rounded to a grid of {GRID}, which adds √b grid steps to every sensitivity.",
         "Every passive party must receive the same noisy message: fresh noise for each could be averaged.",
     )
-    least, greatest = (Fraction(float(variance * grid**2) ** 0.5) for variance in VARIANCES)
+    least, greatest = (Fraction(float(variance * GRID**2) ** 0.5) for variance in VARIANCES)
     bounds = least * Fraction(1001, 1000), greatest * Fraction(999, 1000)
     name = f"discrete Gaussian noise on the {sender} party's messages"
     return MechanismFamily(name, "σ", notes, *bounds, views, paper=paper, repeats="epochs")
@@ -385,10 +369,6 @@ def work_out(
         raise PlanError(f"--times {times}: a release is made at least once.")
     if to is not None and epsilon is None:
         raise PlanError("--for says whom --epsilon is meant for; without --epsilon it has no use.")
-    if mechanism.needs_delta and delta == 0:
-        raise PrivacyError(
-            "noise dealt in parts is truncated, so no ε holds at δ = 0. Give --delta, for instance 1e-9."
-        )
     if epsilon is not None:
         noise, to = _calibrated(mechanism, epsilon, delta, times, to)
     if noise is None or noise <= 0:
