@@ -64,8 +64,7 @@ class Answering:
         return folder
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("verb", ["submit", "resume"])
+@pytest.mark.parametrize(("verb", "ending"), [*(("submit", one) for one in ENDINGS), ("resume", "a plan")])
 def test_a_job_that_is_waited_for_has_the_exit_code_of_its_end(
     ending: str,
     verb: str,

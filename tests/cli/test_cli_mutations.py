@@ -128,27 +128,10 @@ FILES = {
     "bank.schema.toml": SCHEMA,
     "policy.toml": POLICY,
 }
-CHOICES = {
-    "classification": "clasification",
-    "functional": "functoinal",
-    "auto": "autto",
-    "ball": "bal",
-    "skellam": "skelam",
-    "record": "recrod",
-    "numeric": "numreic",
-    "date": "dat",
-    "bins": "bin",
-    "binary": "binnary",
-    "categorical": "categoric",
-    "classes": "clases",
-    "lower": "lowr",
-    "exact": "exakt",
-    "none": "nne",
-    "category": "categry",
-    "random-relu": "random-rellu",
-    "middle": "midle",
-    "moments": "momnts",
-}
+CHOICES = (
+    "classification functional auto ball skellam record numeric date bins binary categorical classes lower exact none "
+    "category random-relu middle moments"
+)
 # Numbers that may be any finite number of their type as far as the file alone says.
 ANY_NUMBER = {"low", "high", "missing", "edges", "seed"}
 # Other types that a key takes too.
@@ -201,9 +184,10 @@ def misspelt_choices() -> Iterator[Mutation]:
     for file in FILES:
         for number, key, value in lines(file):
             word = value.strip('"[]').split('", "')[0]
-            if f'"{word}"' in value and word in CHOICES and key not in ("name", "sql"):
-                wrong = value.replace(f'"{word}"', f'"{CHOICES[word]}"', 1)
-                yield Mutation(file, number, f"{key} = {wrong}", (repr(CHOICES[word]), repr(word)))
+            if f'"{word}"' in value and word in CHOICES.split() and key not in ("name", "sql"):
+                wrong = misspelt(word)
+                changed = value.replace(f'"{word}"', f'"{wrong}"', 1)
+                yield Mutation(file, number, f"{key} = {changed}", (repr(wrong), repr(word)))
 
 
 def wrong_numbers() -> Iterator[Mutation]:

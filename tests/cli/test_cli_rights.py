@@ -28,7 +28,7 @@ def rights(folder: Path) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize(("mask", "shared"), [(0o000, 0o644), (0o027, 0o640), (0o077, 0o600)])
+@pytest.mark.parametrize(("mask", "shared"), [(0o000, 0o644), (0o077, 0o600)])
 def test_own_files_are_for_their_party_and_shared_ones_follow_the_umask(
     project: Project, mask: int, shared: int
 ) -> None:
