@@ -1,8 +1,22 @@
-"""`colonnade compare`: what it prints and writes on public data; private data: tests/corpus."""
+"""`colonnade compare` and `attack` as a user runs them; private data: tests/corpus; what attacks find: tests/lab."""
 
 import json
 
-from cli_project import Cli, Project
+import pytest
+from cli_project import ROWS, Cli, Project
+
+from colonnade.lab.campaign import Campaign
+
+
+def test_attacks_are_told_to_programs_and_charge_nothing(
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for party in ("bank", "insurer"):
+        project.edit(f"{party}.toml", "patience", "public = true\npatience")
+    monkeypatch.setattr(Campaign, "findings", lambda self: iter(()))
+    facts = cli.facts("attack job.toml --output out")
+    assert facts["findings"] == [] and facts["people"] == ROWS and facts["picture"] is None
+    assert project.path("out/facts.json").exists() and not project.path("bank.ledger").exists()
 
 
 def test_public_data_gives_a_table_a_picture_and_a_page_and_charges_nothing(

@@ -1,5 +1,6 @@
-"""Comparisons: the same people for everybody, and exact scores on public data."""
+"""Comparisons: the same people for everybody, exact scores on public data only, and charges where data is private."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import r2_score, roc_auc_score
 from typed import there
 
-from colonnade import Schema, Table
+from colonnade import Federation, Schema, Table
 from colonnade.errors import InputError, PlanError
 from colonnade.evaluation.open_rows import HeldOut, split
 from colonnade.lab.comparison import (
     Comparison,
     compare,
+    compare_charged,
     comparison_facts,
     field_of,
+    planned_sums,
 )
 from colonnade.methods.table import METHODS
 from colonnade.privacy.paper import LABEL as PAPER
@@ -171,6 +174,9 @@ def test_methods_that_cannot_take_part_are_left_out_with_the_reason_or_refused_i
         field_of(METHODS.values(), "pca", named=["moment"])
     with pytest.raises(InputError, match="empty"):
         field_of(METHODS.values(), "pca", named=[])
+    private = field_of(METHODS.values(), "classification", public=False)
+    assert not {entry.name for entry in private.contenders} & {"central", "dp-sgd", "non-private"}
+    assert "declared public" in dict(private.left_out)["central"]
 
 
 def test_paper_modes_join_on_request_and_say_what_they_are() -> None:
@@ -179,6 +185,65 @@ def test_paper_modes_join_on_request_and_say_what_they_are() -> None:
     ]
     assert papers and all(PAPER in entry.title and entry.name.endswith("(paper)") for entry in papers)
     assert not any(entry.paper for entry in field_of(METHODS.values(), "classification").contenders)
+    on_private = field_of(METHODS.values(), "classification", paper=True, public=False)
+    assert not any(entry.paper for entry in on_private.contenders)
+
+
+def test_on_private_data_nothing_is_shown_that_depends_on_rows_or_on_people_of_one_party() -> None:
+    field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
+    shown = []
+    for more in (0, 40):
+        bank, shop = tables(200)
+        spent = np.arange(200.0 + more) % 10
+        names = np.array([f"C{i}" for i in range(200)] + [f"S{i}" for i in range(more)])
+        shop = Table.from_arrays("shop", {"spent": spent}, shop.schema, ids=names)
+        federation = Federation([bank, shop], budget=(9.0, 1e-5))
+        found = compare_charged(federation, task="classification", field=field, epsilons=(1.0,), delta=1e-5)
+        assert all(row.seconds is None for row in found.rows)
+        shown.append(json.dumps(comparison_facts(found, name="n").to_data()))
+        assert "not shown" in comparison_text(ComparisonRecord.model_validate_json(shown[-1]))
+    assert shown[0] == shown[1]
+
+
+def test_on_private_data_everything_is_charged_and_nothing_scored() -> None:
+    federation = Federation(tables(), budget=(2.0, 1e-5))
+    field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
+    epsilons = (0.5, 1.0)
+    sums, unknown = planned_sums(
+        federation.group, federation.tables, task="classification", field=field, epsilons=epsilons, delta=1e-5
+    )
+    found = compare_charged(federation, task="classification", field=field, epsilons=epsilons, delta=1e-5)
+    assert [row.scores for row in found.rows] == [[], []] and found.held_out == 0
+    charges = [entry for entry in federation.ledgers["bank"].entries() if entry.kind == "charge"]
+    assert len(charges) == 2
+    assert unknown == () and sums["server"] == pytest.approx(1.5, rel=1e-3) and sums["party:bank"] > 1.5
+    spent = {
+        total.observer: total.epsilon
+        for total in federation.ledgers["bank"].totals()
+        if total.unit == "record"
+    }
+    assert 1.0 < spent["server"] <= sums["server"]
+
+
+def test_a_budget_that_runs_out_stops_the_charging_and_says_so_to_whoever_may_know() -> None:
+    federation = Federation(tables(), budget=(1.0, 1e-5))
+    field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
+    announced: list[str] = []
+    found = compare_charged(
+        federation,
+        task="classification",
+        field=field,
+        epsilons=(0.4, 3.0),
+        delta=1e-5,
+        tell=lambda name, error: announced.append(f"{name}: {error}"),
+    )
+    assert not found.rows[0].failures
+    (reason,) = found.rows[1].failures
+    assert "its own operator can see why" in reason and "bank" not in reason, (
+        "what a party has left is its own"
+    )
+    assert len(announced) == 1 and announced[0].startswith("moments at ε = 3: ") and "bank" in announced[0]
+    assert sum(entry.kind == "charge" for entry in federation.ledgers["bank"].entries()) == 1
 
 
 def test_a_label_that_is_missing_or_of_the_wrong_kind_is_refused_before_anything_runs() -> None:

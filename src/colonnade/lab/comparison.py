@@ -1,7 +1,9 @@
 """Every method on the same people at the same ε: what privacy costs, and what each way of getting it costs.
 
-The people, who are declared public, are split by a public seed, each method trains on one part through its real
-protocol, and its accuracy on the other part is exact.
+On public data the people are split by a public seed, each method trains on one part through its real protocol, and
+its accuracy on the other part is exact. On private data every run is charged, and nothing is shown but guarantees and
+the bytes that were sent besides finding the common people: an exact accuracy would be a release of its own, and time,
+the size of an alignment and the words of an error can depend on rows.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from colonnade.data.declaring import nearest_name
@@ -20,10 +23,10 @@ from colonnade.data.documents import Form, check
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.evaluation.open_rows import METRICS, HeldOut, split
-from colonnade.federation.federation import Federation
+from colonnade.federation.federation import Federation, check_plan
 from colonnade.markup import html_table
 from colonnade.methods.baselines.gathering import TRUST
-from colonnade.methods.method import AnyMethod, TrainedModel
+from colonnade.methods.method import AnyMethod, Method, TrainedModel
 from colonnade.methods.table import METHODS
 from colonnade.models.fitting import NoiseWarning
 from colonnade.models.release import MomentRelease
@@ -33,6 +36,7 @@ from colonnade.protocols.plans import DEFAULT_GAMMA, Task, TrainingSpec, check_p
 from colonnade.report.facts import guarantee_facts
 from colonnade.report.record import ComparisonRecord, ComparisonRow
 from colonnade.runtime.party import Group, silent
+from colonnade.runtime.run import reason_for_peers
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,11 @@ def field_of(
     named: Sequence[str] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     paper: bool = False,
+    public: bool = True,
 ) -> ComparisonEntries:
     """Every method that can do the task, or those named; each with its options, else with its defaults.
 
-    `paper` adds a contender with a paper's calibration. A method that was named and cannot do the task
+    `paper` adds, on public data, a contender with a paper's calibration. A method that was named and cannot do the task
     is an error; one that could and may not is left out with its reason.
     """
     table = {method.name: method for method in methods}
@@ -95,15 +100,15 @@ def field_of(
         given = dict((options or {}).get(name, {}))
         if named is None and task not in method.tasks:
             continue
-        reason = _reason(method, task, given)
-        if reason and named is not None:
+        reason = _reason(method, task, given, public=public)
+        if reason and named is not None and method.public_only <= public:
             raise InputError(f"method {name!r} cannot take part: {reason}")
         if reason:
             left_out.append((name, reason))
             continue
         contenders.append(Contender(method, check(method.options, given, name=f"options of {name!r}")))
         choice = paper_choice(method)
-        if paper and choice is not None:
+        if paper and public and choice is not None:
             form = check(method.options, {**given, choice: "paper"}, name=f"options of {name!r}")
             contenders.append(Contender(method, form, paper=True))
     if not contenders:
@@ -117,9 +122,11 @@ def paper_choice(method: AnyMethod) -> str | None:
     return next((name for name in ("calibration", "defence") if name in method.options.model_fields), None)
 
 
-def _reason(method: AnyMethod, task: Task, given: Mapping[str, Any]) -> str:
+def _reason(method: AnyMethod, task: Task, given: Mapping[str, Any], *, public: bool) -> str:
     if task not in method.tasks:
         return f"it is for {', '.join(method.tasks)}, not for {task}."
+    if method.public_only and not public:
+        return "it looks at everybody's rows in one place, which is only for data declared public."
     try:
         method.needs()
     except InputError as error:
@@ -143,6 +150,8 @@ METRIC_NOTES: dict[Task, str] = {
 # Public data is charged to ledgers that end with the run; nothing is to be refused there.
 _UNLIMITED = (1e9, 0.5)
 Advance = Callable[[str, int, int], None]
+Keep = Callable[[str, TrainedModel | MomentRelease], None]
+Tell = Callable[[str, ColonnadeError], None]
 
 
 @dataclass(frozen=True)
@@ -266,6 +275,74 @@ def compare(
     )
 
 
+def compare_charged(
+    federation: Federation,
+    *,
+    task: Task,
+    field: ComparisonEntries,
+    epsilons: Sequence[float],
+    keep: Keep = lambda _name, _found: None,
+    tell: Tell = lambda _name, _error: None,
+    progress: Advance = silent,
+    **terms: Any,
+) -> Comparison:
+    """Run every contender once on private data, charged to the parties' own ledgers; no score is computed.
+
+    `keep` is given what each run found as soon as it is there: it was paid for. `tell` is given errors. `terms` are
+    what specs have in common: `delta`, `accepted_delta` and `gamma`.
+    """
+    requested_epsilons = checked_epsilons(epsilons)
+    runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(requested_epsilons)]
+    rows = []
+    for number, (entry, epsilon) in enumerate(runs):
+        progress("comparing", number, len(runs))
+        spec = entry.spec(task, epsilon or requested_epsilons[-1], **terms)
+        name = f"{entry.name} at ε = {spec.epsilon:g}"
+        done = _run(entry, federation, spec, None, keep=partial(keep, name), tell=partial(tell, name))
+        rows.append(_row(entry, epsilon, [done]))
+    progress("comparing", len(runs), len(runs))
+    people = [run.plan.rows for run in federation.runs]
+    return Comparison(
+        task=task,
+        public=False,
+        epsilons=requested_epsilons,
+        delta=terms.get("delta"),
+        seeds=1,
+        trained_on=people[-1] if people else 0,
+        held_out=0,
+        constants={},
+        rows=tuple(rows),
+        left_out=field.left_out,
+    )
+
+
+def planned_sums(
+    group: Group,
+    tables: Mapping[str, Table],
+    *,
+    task: Task,
+    field: ComparisonEntries,
+    epsilons: Sequence[float],
+    **terms: Any,
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """What `compare_charged` would tell each observer if losses added up; and methods whose plan is not known."""
+    sums: dict[str, float] = {}
+    unknown: dict[str, None] = {}
+    for entry in field.contenders:
+        for epsilon in entry.at(epsilons):
+            spec = entry.spec(task, epsilon or epsilons[-1], **terms)
+            if not isinstance(entry.method, Method):
+                unknown[entry.name] = None
+                continue
+            try:
+                plan = check_plan(spec, group, tables)
+            except ColonnadeError:
+                continue
+            for item in plan.guarantees if plan is not None else ():
+                sums[item.observer.name] = sums.get(item.observer.name, 0.0) + item.epsilon
+    return sums, tuple(unknown)
+
+
 def checked_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
     if not len(epsilons):
         raise InputError("the list of ε is empty. Give at least one, for instance 0.1,1,10.")
@@ -298,9 +375,13 @@ def _run(
     entry: Contender,
     federation: Federation,
     spec: TrainingSpec,
-    held_out: HeldOut,
+    held_out: HeldOut | None,
+    *,
+    keep: Callable[[TrainedModel | MomentRelease], None] = lambda _found: None,
+    tell: Callable[[ColonnadeError], None] = lambda _error: None,
 ) -> _Run:
-    """What noise or a plan made impossible is a reason."""
+    """What noise or a plan made impossible is a reason; of private data a failed run tells what it told its peers."""
+    public = federation.public
     start, before = time.perf_counter(), len(federation.runs)
     trained: TrainedModel | MomentRelease | None = None
     figures: Mapping[str, float] = {}
@@ -310,19 +391,23 @@ def _run(
         try:
             trained = entry.method.train(federation, spec)
             seconds = time.perf_counter() - start
-            figures = held_out.figures(trained)
+            keep(trained)
+            if held_out is not None:
+                figures = held_out.figures(trained)
         except ColonnadeError as error:
             seconds = time.perf_counter() - start
-            failure = str(error)
+            failure = str(error) if public else reason_for_peers(error)
+            tell(error)
     notes = [str(item.message) for item in caught if issubclass(item.category, NoiseWarning)]
     if trained is not None:
         notes += [] if isinstance(trained, MomentRelease) else trained.notes
-    sent = [run.outcome.bytes_sent for run in federation.runs[before:]]
+    outcomes = [run.outcome if public else run.outcome.shared for run in federation.runs[before:]]
+    sent = [outcome.bytes_sent for outcome in outcomes]
     return _Run(
         figures,
         failure,
         tuple(trained.privacy) if trained is not None else (),
-        seconds,
+        seconds if public else None,
         sum(sent) if sent else None,
         isinstance(trained, TrainedModel) and trained.split,
         tuple(notes),
