@@ -78,13 +78,24 @@ def test_ctrl_c_while_waiting_for_a_locked_ledger_is_heard_at_once(trained: Proj
     assert trained.charges("bank") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_for_what_was_paid_for_to_be_written(number: signal.Signals) -> None:
     done, before = [], signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt), terminated_as_interrupted(), uninterrupted():
         signal.raise_signal(number)
         done.append("written")
     assert done == ["written"] and signal.getsignal(number) is before
+
+
+def test_sigterm_is_heard_where_ctrl_c_is_ignored_and_nohup_is_obeyed() -> None:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_ctrl_c_that_a_block_answers_by_skipping_something_ends_nothing_else() -> None:
@@ -285,15 +296,6 @@ def test_parts_of_a_model_are_kept_too(project: Project, monkeypatch: pytest.Mon
     assert names(project.path("run/parties")) == parts
 
 
-def test_sigterm_is_heard_where_ctrl_c_is_ignored() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 AT_ONCE = 8
 
 
@@ -400,15 +402,3 @@ def test_ctrl_c_while_a_folder_is_claimed_leaves_nothing(
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a" / "b"):
         raise AssertionError("Ctrl-C was pressed before")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_terminal_that_is_gone_is_ctrl_c_unless_somebody_said_nohup() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    try:
-        with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
-            signal.raise_signal(signal.SIGHUP)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with terminated_as_interrupted():
-            signal.raise_signal(signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)

@@ -64,21 +64,6 @@ def test_released_weights_score_a_file_anywhere(trained: Project, cli: Cli) -> N
     )
 
 
-def test_ctrl_c_while_scores_are_written_leaves_no_file(
-    trained: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    joined("people.csv")
-    before = trained.files()
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "replace", interrupted)
-    scored = ["predict", "run", "--rows", "people.csv", "--id", "customer", "--output", "scores.csv"]
-    assert "error E130" in cli(*scored, code=130)
-    assert trained.files() == before
-
-
 def test_whoever_cannot_be_scored_is_named_and_the_others_are_scored(
     trained: Project, cli: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:

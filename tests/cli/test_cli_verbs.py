@@ -192,13 +192,6 @@ def test_a_mistake_of_ours_is_owned_without_a_traceback_or_a_value(
         train(project)
 
 
-def completed(*words: str) -> None:
-    """What a shell that completes runs; it ends the program before a verb begins."""
-    with pytest.raises(SystemExit) as ended:
-        app(args=list(words), prog_name="colonnade")
-    assert not ended.value.code
-
-
 def test_the_tab_key_offers_verbs_and_options_and_leaves_files_to_the_shell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -211,12 +204,6 @@ def test_the_tab_key_offers_verbs_and_options_and_leaves_files_to_the_shell(
     ):
         monkeypatch.setenv("COMP_WORDS", f"colonnade {line}")
         monkeypatch.setenv("COMP_CWORD", str(1 + line.count(" ")))
-        completed()
+        with pytest.raises(SystemExit):
+            app(args=[], prog_name="colonnade")
         assert capsys.readouterr().out.split() == offered, line
-
-
-def test_completion_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "bash"))
-    completed("--install-completion")
-    assert "complete -o default" in (tmp_path / ".bash_completions/colonnade.sh").read_text()
