@@ -1,7 +1,6 @@
 """`colonnade doctor` without a kit: what is wrong with an installation or with a job's files, and what to do."""
 
 import importlib.metadata
-import os
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ def findings(cli: Cli, *target: str, code: int = 0) -> dict[str, dict[str, objec
 
 def test_this_installation_is_in_order(cli: Cli) -> None:
     found = findings(cli)
-    looked = "packages networks flare postgres onnx board compiled integers randomness noise"
+    looked = "packages networks flare postgres onnx board integers randomness noise"
     assert list(found) == looked.split()
     assert cli("doctor").count("ok  ") == len(found)
 
@@ -78,12 +77,6 @@ def test_noise_of_the_wrong_size_and_bits_that_repeat_are_found(monkeypatch: pyt
         "colonnade.randomness.SystemRandomness.words", lambda self, count: np.full(count, 7, dtype=np.uint64)
     )
     assert not doctor._randomness("randomness").fine
-
-
-def test_a_place_for_compiled_loops_that_cannot_be_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    found = doctor._compiled("compiled")
-    assert not found.fine and "NUMBA_CACHE_DIR" in found.remedy
 
 
 def test_whatever_a_broken_package_raises_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import datetime
 import importlib.metadata
 import json
 import math
-import os
 import platform
 import ssl
 import time
@@ -103,7 +102,6 @@ def examine_installation() -> Iterator[Check]:
     """These packages, and whether they compute right, one after the other."""
     looks: dict[str, Callable[[str], Check]] = {
         **dict.fromkeys(("packages", *EXTRAS), _packages),
-        "compiled": _compiled,
         "integers": _integers,
         "randomness": _randomness,
         "noise": _noise,
@@ -146,21 +144,6 @@ def _packages(what: str) -> Check:
         python = f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}"
         good = f"colonnade {__version__} and the {len(versions)} packages it needs, {python}"
     return Check(what, not wrong, "; ".join(wrong.values()) or good, install)
-
-
-def _compiled(what: str) -> Check:
-    """Whether compiled loops can be kept: without a place for them, every start compiles for half a minute."""
-    import numba
-
-    from colonnade.numbers import compiled
-
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    place = Path(chosen) if chosen else Path(compiled.__file__).parent / "__pycache__"
-    nearest = next(folder for folder in (place, *place.parents) if folder.exists())
-    if os.access(nearest, os.W_OK):
-        return Check(what, True, f"numba {numba.__version__} keeps compiled loops in {place}")
-    remedy = "Set NUMBA_CACHE_DIR to a folder that you can write to, so that loops are compiled once only."
-    return Check(what, False, f"{nearest} cannot be written", remedy)
 
 
 def _integers(what: str) -> Check:

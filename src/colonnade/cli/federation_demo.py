@@ -93,19 +93,18 @@ def _run(folder: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], lis
 
 
 def _write_organisations(folder: Path) -> None:
-    from colonnade.cli.demo_files import job_text, patients, write_parties
+    from colonnade.cli.demo_files import patients, write_job, write_parties
 
     people = patients()
-    columns = list(people.declared)
-    owned = dict(zip(PARTIES, (columns[20:], columns[:10], columns[10:20]), strict=True))
-    everybody = range(len(people.values[people.label]))
-    write_parties(folder, replace(people, parties=owned), everybody, budget=BUDGET)
+    first, second = people.parties.values()
+    owned = dict(zip(PARTIES, (first, second[:10], second[10:]), strict=True))
+    people = replace(people, parties=owned, title="diagnosis")
+    write_parties(folder, people, range(len(people.values[people.label])), budget=BUDGET)
+    write_job(folder, people, epsilon=1.0)
     for party in PARTIES:
         others = json.dumps([other for other in PARTIES if other != party])
         policy = f'methods = ["moments"]\nparties = {others}\ndelta = 1e-5\n\n[epsilon]\n"*" = {BUDGET}\n'
         (folder / f"{party}.policy.toml").write_text(policy, encoding="utf-8")
-    text = job_text("diagnosis", PARTIES, 1.0, people.delta)
-    (folder / "job.toml").write_text(text, encoding="utf-8")
 
 
 def _train(path: Path, session: Any, kits: dict[str, Kit]) -> dict[str, Any]:
