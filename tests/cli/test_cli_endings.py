@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,12 @@ def test_a_killed_run_is_listed_kept_and_finished(killed: Project, cli: Cli) -> 
     for verb in ("show", "report"):
         assert run([verb, "runs/first"]) == 0
     assert "there is nothing to recover" in cli("recover first", code=INPUT)
+    # It says what the run would have said.
+    assert train(killed, "--output", "runs/second") == 0
+    whole = one_object(killed.path("runs/second/facts.json").read_text())
+    del facts["report"]
+    assert facts.keys() == whole.keys() and facts["learnt"].keys() == whole["learnt"].keys()
+    assert facts["guarantees"] == whole["guarantees"] and facts["requested"] == whole["requested"]
 
 
 @pytest.mark.parametrize("charges", [pytest.param(0, marks=pytest.mark.slow), 1, 2])
@@ -254,28 +261,11 @@ def test_a_run_that_is_killed_between_its_charge_and_what_it_keeps_is_listed(
     assert sum(project.charges(party) for party in ("bank", "insurer")) == charges
 
 
-def test_what_is_recovered_says_what_the_run_would_have_said(
-    killed: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["recover", "runs/first"]) == 0
-    assert train(killed, "--output", "runs/second") == 0
-    recovered, whole = (
-        one_object(killed.path(f"runs/{name}/facts.json").read_text()) for name in ("first", "second")
-    )
-    assert recovered.keys() == whole.keys()
-    assert recovered["learnt"].keys() == whole["learnt"].keys()
-    assert recovered["guarantees"] == whole["guarantees"] and recovered["requested"] == whole["requested"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_after_the_release_was_opened_loses_nothing(
-    project: Project,
-    number: signal.Signals,
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("colonnade.cli.train._keep_paid", then_signal(number))
+        patched.setattr("colonnade.cli.train._keep_paid", then_signal(signal.SIGINT))
         assert train(project, "--output", "run") == INTERRUPTED
     assert names(project.path("run")) == {"release.npz", "paid.json", "failed.json"}
     assert not draft_of(project.path("run")).exists()
@@ -296,32 +286,16 @@ def test_parts_of_a_model_are_kept_too(project: Project, monkeypatch: pytest.Mon
     assert names(project.path("run/parties")) == parts
 
 
-AT_ONCE = 8
-
-
-def at_once(work: Any) -> list[Any]:
-    """What each of several threads that begin together came away with, or what it raised."""
-    together, found = threading.Barrier(AT_ONCE), []
-
-    def begin() -> None:
-        together.wait()
-        try:
-            found.append(work())
-        except Exception as error:
-            found.append(error)
-
-    threads = [threading.Thread(target=begin) for _ in range(AT_ONCE)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
-
-
 def test_runs_that_make_the_same_ledger_share_it(project: Project) -> None:
     project.edit("bank.toml", "patience = 0.2", "patience = 60.0")
-    found = at_once(lambda: PartyFile.load(project.path("bank.toml")).open_ledger().opening())
-    assert len(set(found)) == 1, found
+    together = threading.Barrier(8)
+
+    def opened(_: int) -> object:
+        together.wait()
+        return PartyFile.load(project.path("bank.toml")).open_ledger().opening()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(opened, range(8)))) == 1
 
 
 def test_an_internal_error_after_a_charge_says_what_stays_charged(

@@ -222,15 +222,13 @@ def test_another_share_and_other_columns_are_refused_and_nothing_is_charged(
     assert code == 4 and "was cut at 0.3 before" in found["error"]["message"], found
     assert "Write held_out = 0.3" in found["error"]["message"]
     job = write(tmp_path / "other", first=70_000, people=900, job=JOB, ledgers=tmp_path)
-    schema = tmp_path / "other" / "shop.schema.toml"
-    schema.write_text(schema.read_text().replace("high = 1", "high = 2"))
+    shop, bank = (tmp_path / "other" / f"{party}.schema.toml" for party in ("shop", "bank"))
+    declared = shop.read_text()
+    shop.write_text(declared.replace("high = 1", "high = 2"))
     code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code == 3 and "shop: the model reads spent" in found["error"]["message"], found
-    schema = tmp_path / "other" / "bank.schema.toml"
-    schema.write_text(schema.read_text().split("[label]")[0])
-    (tmp_path / "other" / "shop.schema.toml").write_text(
-        (tmp_path / "other" / "shop.schema.toml").read_text().replace("high = 2", "high = 1")
-    )
+    shop.write_text(declared)
+    bank.write_text(bank.read_text().split("[label]")[0])
     code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code in (3, 4) and "label" in found["error"]["message"], found
     assert totals(trained) == before

@@ -13,18 +13,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from colonnade.cli.app import run
 from colonnade.errors import InputError
 from colonnade.runtime.identity import NotTrusted, fingerprint
-from colonnade.sites import provision
 from colonnade.sites.kit import Kit
 from colonnade.sites.policy import Policy
 from colonnade.sites.provision import KEY_BITS, Invitation, ask_for_kit
 
 Said = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def short_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert KEY_BITS == 3072
-    monkeypatch.setattr(provision, "KEY_BITS", 2048)
 
 
 def said(capsys: Said, *arguments: object) -> Any:
@@ -91,7 +84,7 @@ def each_certificate_is_good_for_one_use(*kits: Kit) -> None:
     for kit in kits:
         certificate = kit.identity().certificate
         key = certificate.public_key()
-        assert isinstance(key, RSAPublicKey) and key.key_size == provision.KEY_BITS
+        assert isinstance(key, RSAPublicKey) and key.key_size == KEY_BITS
         uses = certificate.extensions.get_extension_for_class(ExtendedKeyUsage).value
         wanted = ExtendedKeyUsageOID.SERVER_AUTH if kit.kind == "server" else ExtendedKeyUsageOID.CLIENT_AUTH
         assert list(uses) == [wanted]

@@ -89,13 +89,6 @@ def test_a_partition_a_copy_a_certificate_a_ledger_and_a_disk_are_each_named(
     assert code == 3 and facts["ledger_verified"] is None and "bank.ledger" in facts["problems"][0]
 
 
-def test_a_job_without_an_outcome_gets_one_before_its_member_starts_again(kit: Kit) -> None:
-    kit.run_folder("j1").mkdir(parents=True)
-    assert reconcile(kit) == ("j1",)
-    assert reconcile(kit) == ()
-    assert measured.job_states(kit) == {"finished": 0, "failed": 1, "running": 0, "waiting": 0}
-
-
 def test_a_job_runs_while_it_has_a_process_and_is_a_problem_when_that_ended_without_a_word(
     kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
