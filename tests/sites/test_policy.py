@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typed import untyped
 
-from colonnade.cli.federation import POLICY as DRAFT
+from colonnade.cli.federation import policy_text
 from colonnade.errors import FormError, PolicyRefused
 from colonnade.federation.job import Job
 from colonnade.ledger import CoalitionBound, Comparison, Ledger, LedgerLine, Release
@@ -278,7 +278,7 @@ def test_a_job_asks_for_checks_only_of_methods_that_have_them() -> None:
 
 
 def test_the_draft_of_a_new_kit_names_the_server_and_says_what_that_means() -> None:
-    text = DRAFT.format(party="bank", off="# ")
+    text = policy_text("bank", "one")
     draft = Policy.parse(text)
     assert draft.alignment == ("auto", "server")
     assert Policy.parse(text.replace('alignment = ["auto", "server"]', "")).alignment == ("auto",)

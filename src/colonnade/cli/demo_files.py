@@ -139,8 +139,8 @@ def write_parties(folder: Path, people: People, rows: Rows, *, budget: float, ab
     for place, (party, columns) in enumerate(people.parties.items()):
         label = place == 0
         people.write_csv(folder / f"{party}.csv", [*columns, *([people.label] if label else [])], rows)
-        more = {"dataset": people.dataset, "delta": people.delta, "public": True, "above": above}
-        own = party_text(party, f"{party}.csv", budget, **more)
+        terms = (people.dataset, people.delta)
+        own = party_text(party, f"{party}.csv", budget, *terms, public=True, above=above)
         (folder / f"{party}.toml").write_text(own, encoding="utf-8")
         if not above:
             schema = people.schema_text(columns, label=label)
@@ -149,6 +149,5 @@ def write_parties(folder: Path, people: People, rows: Rows, *, budget: float, ab
 
 def write_job(folder: Path, people: People, *, epsilon: float) -> None:
     parties = tuple(people.parties)
-    terms = {"task": "classification", "epsilon": epsilon, "delta": people.delta}
-    text = job_text(people.title, parties, parties[0], **terms)
+    text = job_text(people.title, parties, parties[0], "classification", epsilon, people.delta)
     (folder / "job.toml").write_text(text, encoding="utf-8")

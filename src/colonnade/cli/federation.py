@@ -328,13 +328,15 @@ def _receive(file: Path, party: str, home: Path, expected: str) -> dict[str, str
     _check_announced(expected, invitation)
     made = make_kit(file, home / "request" / party, kit, root=invitation.root)
     if not policy.exists():
-        text = Path(__file__).with_name("policy.toml").read_text(encoding="utf-8").replace("PARTY", party)
-        one = invitation.submission == "one"
-        policy.write_text(
-            text.replace("\nsubmission =", "\n# submission =") if one else text, encoding="utf-8"
-        )
+        policy.write_text(policy_text(party, invitation.submission), encoding="utf-8")
     print_of_key = identity.fingerprint(made.identity().certificate)
     return {"kit": str(kit), "policy": str(policy), "fingerprint": print_of_key}
+
+
+def policy_text(party: str, submission: Literal["one", "two"]) -> str:
+    """The draft of a party's policy, whose line on `submission` is a comment where one administrator is enough."""
+    text = Path(__file__).with_name("policy.toml").read_text(encoding="utf-8").replace("PARTY", party)
+    return text if submission == "two" else text.replace("\nsubmission =", "\n# submission =")
 
 
 def _check_name(party: str, option: str) -> None:

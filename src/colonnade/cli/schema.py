@@ -151,9 +151,9 @@ def new(
             text = _schema(source, identity=ids.get(name), label=held, task=task)
             write_whole(made.draft / f"{name}.schema.toml", text)
             place = source if source.is_absolute() else Path(os.path.relpath(source, folder))
-            own = party_text(name, str(place), 4 * epsilon, dataset=f"{name} people", delta=1e-6)
+            own = party_text(name, str(place), 4 * epsilon, f"{name} people", 1e-6)
             write_whole(made.draft / f"{name}.toml", own)
-        agreed = job_text(folder.name, tuple(data), holder, task=task, epsilon=epsilon, delta=1e-6)
+        agreed = job_text(folder.name, tuple(data), holder, task, epsilon, 1e-6)
         write_whole(made.draft / "job.toml", agreed)
         finished = made.finish()
     files = sorted(path.name for path in finished.iterdir())
@@ -249,7 +249,7 @@ def _quoted(text: str) -> str:
 
 
 def party_text(
-    name: str, data: str, budget: float, *, dataset: str, delta: float, public: bool = False, above: str = ""
+    name: str, data: str, budget: float, dataset: str, delta: float, *, public: bool = False, above: str = ""
 ) -> str:
     """A party's own file; `above` leads to where its schema and its ledger lie."""
     return f"""# {name}'s own file: it never leaves {name}.
@@ -267,7 +267,7 @@ delta = {delta:g}
 
 
 def job_text(
-    name: str, parties: Sequence[str], active: str | None, *, task: str, epsilon: float, delta: float
+    name: str, parties: Sequence[str], active: str | None, task: str, epsilon: float, delta: float
 ) -> str:
     pad = " " * max(1, 15 - len(active or ""))
     holder = "" if active is None else f'active = "{active}"{pad}# who holds the label\n'
