@@ -1,14 +1,19 @@
 """From an invitation to a kit, with keys that never move, and what is said when a step is wrong."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.x509 import ExtendedKeyUsage
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from live_federation import complaints, free_port
 
 from colonnade.cli.app import run
 from colonnade.errors import InputError
@@ -191,3 +196,31 @@ def test_an_invitation_of_an_earlier_version_is_refused_by_name(tmp_path: Path) 
     path.write_text('{"federation": "ours", "host": "server.example", "port": 8002, "root": "0"}')
     with pytest.raises(InputError, match="of an earlier version of Colonnade"):
         Invitation.load(path)
+
+
+@pytest.mark.slow
+def test_two_organisations_and_a_server_on_one_machine_train_and_complain_of_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "colonnade"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom colonnade.cli import main\nmain()\n")
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [Path(__file__).parents[2] / "deploy" / "demo-federation.sh", "demo"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "PORT": str(free_port())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "finished" in done.stdout
+    kits = tmp_path / "demo" / "kits"
+    assert not any(
+        str(kits) in " ".join(one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])
+    )
+    # From the start of every process to its end a run that goes well complains of nothing.
+    assert not complaints(kits)
+    with (kits / "server" / "log.txt").open("a") as log:
+        log.write("2030-01-01 - Any - ERROR - a control\n")
+    assert complaints(kits) == ["server/log.txt: 2030-01-01 - Any - ERROR - a control"]

@@ -125,7 +125,9 @@ def write_demo(folder: Path, people: People, *, epsilon: float) -> Rows:
     order = public_permutation(len(people.values[people.label]), people.seed)
     held_out, kept = np.split(order, [round(TEST_SHARE * len(order))])
     write_parties(folder, people, kept, budget=RUNS_GRANTED * epsilon)
-    write_job(folder, people, epsilon=epsilon)
+    parties = tuple(people.parties)
+    text = job_text(people.title, parties, parties[0], "classification", epsilon, people.delta)
+    (folder / "job.toml").write_text(text, encoding="utf-8")
     people.write_csv(folder / f"new-{people.many}.csv", people.columns(held_out), held_out)
     if people.visits:
         visits = folder / VISITS
@@ -145,9 +147,3 @@ def write_parties(folder: Path, people: People, rows: Rows, *, budget: float, ab
         if not above:
             schema = people.schema_text(columns, label=label)
             (folder / f"{party}.schema.toml").write_text(schema, encoding="utf-8")
-
-
-def write_job(folder: Path, people: People, *, epsilon: float) -> None:
-    parties = tuple(people.parties)
-    text = job_text(people.title, parties, parties[0], "classification", epsilon, people.delta)
-    (folder / "job.toml").write_text(text, encoding="utf-8")

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from colonnade.cli.federation_demo import demo
 from colonnade.cli.screen import Answer, argument, check_free, flag, group, option
 from colonnade.errors import InputError, KitError
 
@@ -373,12 +372,5 @@ app = group(
 Keys are made where their owners are. What travels: an invitation, a request, a certificate; none of them is secret.
 docs/two-organisations.md goes through it step by step.
 """,
-    demo,
-    new,
-    join,
-    approve,
-    renew,
-    administrator,
-    exclude,
-    take,
+    *(new, join, approve, renew, administrator, exclude, take),
 )

@@ -150,9 +150,6 @@ def start(
     policy: Path | None = option("--policy FILE", "What this party agrees to (TOML)."),
     score: Path | None = option("--score FILE", "A party file (TOML) that names the people to score."),
     pin: list[str] = option("--pin NAME=FINGERPRINT", "Accept only this certificate of a peer; repeat.", []),
-    noise_seed: int | None = option(
-        "--noise-seed", "For trying out: repeatable noise, which protects nobody and says so."
-    ),
     metrics: int | None = option(
         "--metrics PORT", "Serve /metrics and /healthz on this port, if it is free, on this machine only."
     ),
@@ -199,8 +196,6 @@ def start(
         if not equals:
             raise InputError(f"--pin: found {text!r}; write NAME=FINGERPRINT.")
         site.setdefault("pins", {})[peer] = plain_fingerprint(fingerprint)
-    if noise_seed is not None:
-        site["noise_seed"] = noise_seed
     if place.kind == "party":
         check_site(place, site)
     place.tell_site(site)
@@ -472,11 +467,5 @@ def request_text(request: Request, kit: Path, wide: int | None = None) -> str:
 
 app = group(
     "Run this organisation's part of a federation on this machine.",
-    start,
-    health,
-    clean,
-    requests,
-    approve,
-    decline,
-    approver,
+    *(start, health, clean, requests, approve, decline, approver),
 )
