@@ -47,10 +47,10 @@ def test_a_run_of_encrypted_gradients_is_listed_with_its_epsilon_where_it_has_on
     epsilon: float | None,
 ) -> None:
     monkeypatch.setattr(encrypted_plan, "PaillierKeys", lambda bits: WIDER)
-    project = write_project(tmp_path)
+    project = write_project(tmp_path, 60)
     project.edit("job.toml", '"moments"', '"encrypted"')
     with project.path("job.toml").open("a") as job:
-        job.write(f'\n[options]\ndefence = "{defence}"\nepochs = 1\nbatch = {ROWS}\n')
+        job.write(f'\n[options]\ndefence = "{defence}"\nepochs = 1\nbatch = 60\n')
     for party in ("bank", "insurer"):
         project.edit(f"{party}.toml", "patience = 0.2", "patience = 0.2\npublic = true")
     assert run(["train", str(project.path("job.toml")), "--output", str(tmp_path / "runs/first")]) == 0
