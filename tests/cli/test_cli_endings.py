@@ -79,7 +79,7 @@ def test_ctrl_c_while_waiting_for_a_locked_ledger_is_heard_at_once(trained: Proj
     assert trained.charges("bank") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_what_was_paid_for_to_be_written(number: signal.Signals) -> None:
     done, before = [], signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt), terminated_as_interrupted(), uninterrupted():
@@ -88,15 +88,20 @@ def test_a_signal_waits_for_what_was_paid_for_to_be_written(number: signal.Signa
     assert done == ["written"] and signal.getsignal(number) is before
 
 
-def test_sigterm_is_heard_where_ctrl_c_is_ignored_and_nohup_is_obeyed() -> None:
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_program_is_ctrl_c_also_where_that_is_ignored(number: signal.Signals) -> None:
+    signals = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {one: signal.signal(one, handler) for one, handler in signals.items()}
     try:
         with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
+            signal.raise_signal(number)
+        # Somebody said nohup.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with terminated_as_interrupted():
             signal.raise_signal(signal.SIGHUP)
-            signal.raise_signal(signal.SIGTERM)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def test_ctrl_c_that_a_block_answers_by_skipping_something_ends_nothing_else() -> None:
@@ -226,10 +231,11 @@ def test_a_killed_run_is_listed_kept_and_finished(killed: Project, cli: Cli) -> 
     assert "there is nothing to recover" in cli("recover first", code=INPUT)
     # It says what the run would have said.
     assert train(killed, "--output", "runs/second") == 0
-    whole = one_object(killed.path("runs/second/facts.json").read_text())
-    del facts["report"]
-    assert facts.keys() == whole.keys() and facts["learnt"].keys() == whole["learnt"].keys()
-    assert facts["guarantees"] == whole["guarantees"] and facts["requested"] == whole["requested"]
+    recovered, whole = (
+        one_object(killed.path(f"runs/{name}/facts.json").read_text()) for name in ("first", "second")
+    )
+    assert recovered.keys() == whole.keys() and recovered["learnt"].keys() == whole["learnt"].keys()
+    assert recovered["guarantees"] == whole["guarantees"] and recovered["requested"] == whole["requested"]
 
 
 @pytest.mark.parametrize("charges", [pytest.param(0, marks=pytest.mark.slow), 1, 2])
