@@ -9,9 +9,9 @@ STUDIES := utility margin judge tables calibration
 demo: .venv/core
 	$(BIN)/colonnade demo
 
-# Three organisations and a server as processes of their own with kits of their own; see docs/two-organisations.md.
+# Two organisations and a server as processes of their own with kits of their own; see docs/two-organisations.md.
 demo-federation: .venv/ready
-	$(BIN)/colonnade federation demo --output federation-demo-$$(date +%Y%m%d-%H%M%S)
+	PATH="$(CURDIR)/$(BIN):$$PATH" deploy/demo-federation.sh federation-demo-$$(date +%Y%m%d-%H%M%S)
 
 # The site, with strict links, then its spelling; open build/site/index.html.
 docs: .venv/ready

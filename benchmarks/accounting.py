@@ -22,14 +22,7 @@ from fractions import Fraction
 
 import dp_accounting.pld.pld_pmf  # noqa: F401 - the loss distributions import it when they first need it
 
-from colonnade.cli.privacy_answer import (
-    MechanismFamily,
-    PrivacyQuery,
-    messages,
-    moments,
-    poisson_binomial,
-    work_out,
-)
+from colonnade.cli.privacy_answer import MechanismFamily, messages, moments, poisson_binomial, work_out
 from colonnade.privacy.events import Event, Laplace, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account
 
@@ -39,7 +32,7 @@ EPOCHS = 100
 
 def mechanism(made: Callable[[], MechanismFamily], *, times: int = 1, noise: Fraction | None = None) -> None:
     """Every observer of a mechanism, at this noise or at the least noise for ε = 1."""
-    work_out(made(), PrivacyQuery(noise, 1.0 if noise is None else None, DELTA, times))
+    work_out(made(), noise=noise, epsilon=1.0 if noise is None else None, delta=DELTA, times=times)
 
 
 def event(made: Callable[[], Event]) -> None:
@@ -56,8 +49,7 @@ def binomial_sums() -> MechanismFamily:
 
 
 def steps(sender: str) -> Callable[[], MechanismFamily]:
-    sizes = {"radius": 1.0, "step_size": 0.1, "clip": 1.0, "active_cap": 0.5**0.5, "passive_cap": 0.5**0.5}
-    return lambda: messages(rows=30_000, batch=32, sender=sender, grid=Fraction(1, 1 << 16), **sizes)
+    return lambda: messages(rows=30_000, batch=32, sender=sender, clip=1.0, radius=1.0, step_size=0.1)
 
 
 PLANS: dict[str, Callable[[], None]] = {

@@ -141,34 +141,33 @@ def test_other_private_people_are_judged_charged_and_remembered(
     assert code != 0 and refused["error"]["kind"] == "TrainedOn"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--rows", "rows.csv"), "--rows needs --label"),
-        (("--rows", "rows.csv", "--label", "buys", "--epsilon", "1"), "--epsilon is for a JOB"),
-        (("--rows", "rows.csv", "--label", "sold"), "rows.csv has no column 'sold'"),
-        (("--rows", "rows.csv", "--label", "age"), ""),
-        (("--rows", "rows.csv", "--label", "buys", "--threshold", "best"), "rules are balanced"),
-        ((), "give a JOB, or --rows FILE"),
-        (("job.toml", "--threshold", "recall=7"), "rules are balanced"),
-        (("few/job.toml",), "40 people to judge on are too few"),
-        (("three/job.toml",), "declared otherwise than the one that the model predicts"),
-        (("again/job.toml",), "were trained on, and figures on them would be too good"),
-    ],
-)
+REFUSED = {
+    "--rows rows.csv": "--rows needs --label",
+    "--rows rows.csv --label buys --epsilon 1": "--epsilon is for a JOB",
+    "--rows rows.csv --label sold": "rows.csv has no column 'sold'",
+    "--rows rows.csv --label age": "",
+    "--rows rows.csv --label buys --threshold best": "rules are balanced",
+    "": "give a JOB, or --rows FILE",
+    "few/job.toml --threshold recall=7": "rules are balanced",
+    "few/job.toml": "40 people to judge on are too few",
+    "three/job.toml": "declared otherwise than the one that the model predicts",
+    "again/job.toml": "were trained on, and figures on them would be too good",
+}
+
+
 def test_what_cannot_be_judged_is_named_and_nothing_is_charged(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     write(tmp_path, first=90_000, people=40, job=JOB, ledgers=tmp_path)
     write(tmp_path / "few", first=91_000, people=40, job=JOB, ledgers=tmp_path)
     write(tmp_path / "three", first=92_000, people=40, job=JOB, ledgers=tmp_path, classes=3)
     write(tmp_path / "again", first=0, people=60, job=JOB, ledgers=tmp_path)
-    given = [str(tmp_path / item) if item.endswith((".csv", ".toml")) else item for item in arguments]
-    code, found = requested("evaluate", trained / "run", *given, capsys=capsys)
-    assert code in (2, 3, 4, 5) and said in found["error"]["message"], found
-    for name in ("bank", "shop"):
-        path = tmp_path / f"{name}.ledger"
-        assert not path.exists() or not Ledger.open(path).totals()
+    for arguments, said in REFUSED.items():
+        code, found = requested("evaluate", trained / "run", *arguments.split(), capsys=capsys)
+        assert code in (2, 3, 4, 5) and said in found["error"]["message"], found
+        for path in tmp_path.glob("*.ledger"):
+            assert not Ledger.open(path).totals()
 
 
 def test_too_few_to_judge_on_are_refused_before_training_is_paid_for(
@@ -211,13 +210,13 @@ def test_another_share_and_other_columns_are_refused_and_nothing_is_charged(
     assert code == 4 and "was cut at 0.3 before" in found["error"]["message"], found
     assert "Write held_out = 0.3" in found["error"]["message"]
     job = write(tmp_path / "other", first=70_000, people=900, job=JOB, ledgers=tmp_path)
-    schema = tmp_path / "other" / "shop.schema.toml"
-    schema.write_text(schema.read_text().replace("high = 1", "high = 2"))
+    shop, bank = (tmp_path / "other" / f"{party}.schema.toml" for party in ("shop", "bank"))
+    declared = shop.read_text()
+    shop.write_text(declared.replace("high = 1", "high = 2"))
     code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code == 3 and "shop: the model reads spent" in found["error"]["message"], found
-    schema.write_text(schema.read_text().replace("high = 2", "high = 1"))
-    schema = tmp_path / "other" / "bank.schema.toml"
-    schema.write_text(schema.read_text().split("[label]")[0])
+    shop.write_text(declared)
+    bank.write_text(bank.read_text().split("[label]")[0])
     code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code in (3, 4) and "label" in found["error"]["message"], found
     assert totals(trained) == before

@@ -1,13 +1,19 @@
 """From an invitation to a kit, with keys that never move, and what is said when a step is wrong."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.x509 import ExtendedKeyUsage
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from live_federation import complaints, free_port
 
 from colonnade.cli.app import run
 from colonnade.errors import InputError
@@ -19,14 +25,9 @@ from colonnade.sites.provision import KEY_BITS, Invitation, ask_for_kit
 Said = pytest.CaptureFixture[str]
 
 
-def said(capsys: Said, *arguments: object) -> dict[str, object]:
+def said(capsys: Said, *arguments: object) -> Any:
     assert run([*map(str, arguments), "--json"]) == 0, capsys.readouterr()
-    return dict(json.loads(capsys.readouterr().out))
-
-
-def listed(capsys: Said, *arguments: object) -> list[dict[str, object]]:
-    assert run([*map(str, arguments), "--json"]) == 0, capsys.readouterr()
-    return list(json.loads(capsys.readouterr().out))
+    return json.loads(capsys.readouterr().out)
 
 
 def refusal(capsys: Said, *arguments: object) -> str:
@@ -41,7 +42,7 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     made = said(capsys, "federation", "new", "ours", "--port", 18002, "--four-eyes")
     assert [Kit.load(kit).kind for kit in ("ours/server", "ours/admin")] == ["server", "admin"]
     requested = said(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
-    request, key = Path(str(requested["request"])), Path(str(requested["key"])).read_bytes()
+    request, key = Path(requested["request"]), Path(requested["key"]).read_bytes()
     assert key not in request.read_bytes()
     assert "somebody exchanged the request" in refusal(
         capsys, "federation", "approve", "ours", request, "--fingerprint", "0" * 64
@@ -50,18 +51,18 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
         capsys, "federation", "approve", "ours", request, "--fingerprint", requested["fingerprint"]
     )
     assert (approved["party"], approved["key"]) == ("bank", requested["fingerprint"])
-    signed = Path(str(approved["signed"]))
+    signed = Path(approved["signed"])
     assert key not in signed.read_bytes()
     assert "telephone" in refusal(capsys, "federation", "join", signed, "--as", "bank")
     assert "forged" in refusal(
         capsys, "federation", "join", signed, "--as", "bank", "--fingerprint", "0" * 64
     )
     kit = said(capsys, "federation", "join", signed, "--as", "bank", "--fingerprint", made["fingerprint"])
-    found = Kit.load(str(kit["kit"]))
+    found = Kit.load(kit["kit"])
     assert (found.kind, found.identity().name, found.server) == ("party", "bank", "localhost")
     assert found.address == ("localhost", 18002)
     assert found.startup["client"]["connection_security"] == "mtls"
-    drafted = Path(str(kit["policy"]))
+    drafted = Path(kit["policy"])
     assert "bank" in drafted.read_text() and Policy.load(drafted).four_eyes
     # All that is missing is a server that answers and the party's own files.
     assert run(["doctor", str(found.path), "--json"]) == 3
@@ -111,20 +112,20 @@ def test_a_certificate_is_renewed_and_the_kit_stays(
     requested = said(capsys, "federation", "renew", kit.path)
     assert "exists already" in refusal(capsys, "federation", "renew", kit.path)
     # As in the runbook: whoever approves has the answer to the first request where the second one comes to.
-    request = Path(str(first)).with_name("bank.request.zip")
-    shutil.copy(str(requested["request"]), request)
+    request = Path(first).with_name("bank.request.zip")
+    shutil.copy(requested["request"], request)
     assert "exists already" in refusal(capsys, "federation", "approve", "ours", request)
-    Path(str(first)).rename("first.signed.zip")
+    Path(first).rename("first.signed.zip")
     assert "could then be two" in refusal(capsys, "federation", "approve", "ours", request)
     Path("first.signed.zip").rename(str(first))
-    before_it = Path(str(first)).read_bytes()
+    before_it = Path(first).read_bytes()
     assert "Ask by telephone" in refusal(capsys, "federation", "approve", "ours", request, "--renews")
-    assert Path(str(first)).read_bytes() == before_it
+    assert Path(first).read_bytes() == before_it
     announced = ("--fingerprint", requested["fingerprint"])
     signed = said(capsys, "federation", "approve", "ours", request, *announced, "--renews")["signed"]
-    assert signed == first and Path(str(signed)).read_bytes() != before_it
+    assert signed == first and Path(signed).read_bytes() != before_it
     key = (kit.path / "startup" / "client.key").read_bytes()
-    (renewed,) = listed(capsys, "federation", "renew", kit.path, signed)
+    (renewed,) = said(capsys, "federation", "renew", kit.path, signed)
     assert not any(key in path.read_bytes() for path in kit.path.rglob("*") if path.is_file())
     after = Kit.load(kit.path)
     assert (
@@ -134,8 +135,8 @@ def test_a_certificate_is_renewed_and_the_kit_stays(
     assert after.site() == kit.site() and after.run_folder("j1").exists()
     assert "ask first" in refusal(capsys, "federation", "renew", kit.path, signed)
     server = Kit.load("ours/server").identity().certificate
-    both = listed(capsys, "federation", "renew", "ours")
-    assert [Path(str(one["kit"])).name for one in both] == ["server", "admin"]
+    both = said(capsys, "federation", "renew", "ours")
+    assert [Path(one["kit"]).name for one in both] == ["server", "admin"]
     assert Kit.load("ours/server").identity().certificate != server
     assert "whoever made the federation renews" in refusal(capsys, "federation", "renew", "ours/server")
 
@@ -190,14 +191,36 @@ def test_only_parties_are_approved_and_each_name_once(
     assert "which is the server's" in refusal(capsys, "federation", "approve", tmp_path, requests["double"])
 
 
-def test_an_invitation_of_version_0_1_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_invitation_of_an_earlier_version_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "invitation.json"
-    facts = {"federation": "ours", "host": "server.example", "port": 8002, "root": "0" * 64}
-    path.write_text(json.dumps(facts))
+    path.write_text('{"federation": "ours", "host": "server.example", "port": 8002, "root": "0"}')
     with pytest.raises(InputError, match="of an earlier version of Colonnade"):
         Invitation.load(path)
-    Invitation("ours", "server.example", 8002, "0" * 64).save(path)
-    assert Invitation.load(path).scheme == "grpc"
-    path.write_text(json.dumps({**facts, "scheme": "pigeon"}))
-    with pytest.raises(InputError, match="'pigeon' is no way to reach a server; known are grpc, tcp"):
-        Invitation.load(path)
+
+
+@pytest.mark.slow
+def test_two_organisations_and_a_server_on_one_machine_train_and_complain_of_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "colonnade"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom colonnade.cli import main\nmain()\n")
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [Path(__file__).parents[2] / "deploy" / "demo-federation.sh", "demo"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "PORT": str(free_port())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "finished" in done.stdout
+    kits = tmp_path / "demo" / "kits"
+    assert not any(
+        str(kits) in " ".join(one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])
+    )
+    # From the start of every process to its end a run that goes well complains of nothing.
+    assert not complaints(kits)
+    with (kits / "server" / "log.txt").open("a") as log:
+        log.write("2030-01-01 - Any - ERROR - a control\n")
+    assert complaints(kits) == ["server/log.txt: 2030-01-01 - Any - ERROR - a control"]

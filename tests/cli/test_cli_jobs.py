@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from certificates import Root
@@ -32,40 +33,24 @@ ENDINGS = {
 }
 
 
-class Answering:
+def answering(status: str | None, outcome: dict[str, Any]) -> MagicMock:
     """A server that has run whatever it is given, and says that it ended so."""
+    failed = {} if outcome.get("state") == "finished" else {"state": "failed", "reason": "why it stopped"}
 
-    def __init__(self, status: str | None, outcome: dict[str, Any]) -> None:
-        self._status = status or "FINISHED:COMPLETED"
-        failed = {} if outcome.get("state") == "finished" else {"state": "failed", "reason": "why it stopped"}
-        self._outcome = {**failed, **outcome} if outcome else {}
-
-    def __call__(self, kit: Any) -> Answering:
-        return self
-
-    def __enter__(self) -> Answering:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def parties(self) -> list[str]:
-        return list(PARTIES)
-
-    def submit(self, *_: object, **__: object) -> str:
-        return JOB_ID
-
-    def status(self, job: str) -> dict[str, str]:
-        return {"status": self._status}
-
-    def download(self, job: str, folder: Path) -> Path:
-        if self._outcome:
-            (folder / "outcome.json").write_text(json.dumps(self._outcome))
+    def download(_job: str, folder: Path) -> Path:
+        if outcome:
+            (folder / "outcome.json").write_text(json.dumps({**failed, **outcome}))
         return folder
 
+    session = MagicMock()
+    session.parties.return_value = list(PARTIES)
+    session.submit.return_value = JOB_ID
+    session.status.return_value = {"status": status or "FINISHED:COMPLETED"}
+    session.download.side_effect = download
+    return MagicMock(**{"return_value.__enter__.return_value": session})
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("verb", ["submit", "resume"])
+
+@pytest.mark.parametrize(("verb", "ending"), [*(("submit", one) for one in ENDINGS), ("resume", "a plan")])
 def test_a_job_that_is_waited_for_has_the_exit_code_of_its_end(
     ending: str,
     verb: str,
@@ -74,7 +59,7 @@ def test_a_job_that_is_waited_for_has_the_exit_code_of_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     status, outcome, code = ENDINGS[ending]
-    monkeypatch.setattr(operations, "Administration", Answering(status, outcome))
+    monkeypatch.setattr(operations, "Administration", answering(status, outcome))
     monkeypatch.setattr("colonnade.cli.job.GLANCE_SECONDS", 0.0)
     kit = make_kit(tmp_path, ROOT, "admin", role="lead")
     job = tmp_path / "job.toml"

@@ -1,9 +1,9 @@
-"""Everything a person can type wrongly in job, schema, party and policy files, tried systematically.
+"""Everything a person can type wrongly in job and schema files, tried systematically.
 
 A rich set of valid files is taken apart line by line: every key is misspelt, every word of a choice, every value is
 made something else. Each time the message has to name file, line, field and value, and the nearest choice where there
-is one; nothing is run, written or charged. What is missing, twice or no TOML stands in tests/corpus, as does what is
-not a matter of one word.
+is one; nothing is run, written or charged. Party and policy files are read by the same forms: tests/corpus has those,
+and what is missing, twice or no TOML.
 """
 
 import re
@@ -17,8 +17,7 @@ from colonnade.cli.screen import complain
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
 from colonnade.federation.job import Job
-from colonnade.federation.party_file import PartyFile, federation_of, party_files
-from colonnade.sites.policy import Policy
+from colonnade.federation.party_file import federation_of, party_files
 
 JOB = """name = "Default risk"
 task = "classification"
@@ -36,38 +35,6 @@ timeout = 600.0
 [options]
 domain = "ball"
 noise = "skellam"
-"""
-PARTY = """party = "bank"
-data = "bank.csv"
-schema = "bank.schema.toml"
-dataset = "customers"
-ledger = "bank.ledger"
-public = false
-shown_ids = 500
-patience = 0.2
-
-[[budget]]
-epsilon = 4.0
-delta = 1e-5
-
-[[budget]]
-epsilon = 2.0
-delta = 1e-5
-unit = "record"
-observer = "server"
-"""
-QUERY = """party = "bank"
-schema = "bank.schema.toml"
-dataset = "customers"
-ledger = "bank.ledger"
-
-[data]
-sql = "select * from customers"
-database = "bank.duckdb"
-
-[[budget]]
-epsilon = 4.0
-delta = 1e-5
 """
 SCHEMA = """id = "customer"
 
@@ -112,47 +79,15 @@ seed = 7
 origin = "middle"
 columns = ["age", "income"]
 """
-POLICY = """methods = ["moments", "functional"]
-parties = ["insurer"]
-delta = 1e-5
-
-[epsilon]
-server = 1.0
-reader = 1.0
-"party:*" = 2.0
-"""
-FILES = {
-    "job.toml": JOB,
-    "bank.toml": PARTY,
-    "query.toml": QUERY,
-    "bank.schema.toml": SCHEMA,
-    "policy.toml": POLICY,
-}
-CHOICES = {
-    "classification": "clasification",
-    "functional": "functoinal",
-    "auto": "autto",
-    "ball": "bal",
-    "skellam": "skelam",
-    "record": "recrod",
-    "numeric": "numreic",
-    "date": "dat",
-    "bins": "bin",
-    "binary": "binnary",
-    "categorical": "categoric",
-    "classes": "clases",
-    "lower": "lowr",
-    "exact": "exakt",
-    "none": "nne",
-    "category": "categry",
-    "random-relu": "random-rellu",
-    "middle": "midle",
-    "moments": "momnts",
-}
+FILES = {"job.toml": JOB, "bank.schema.toml": SCHEMA}
+CHOICES = (
+    "classification functional auto ball skellam numeric date bins binary categorical classes lower exact none "
+    "category random-relu middle"
+)
 # Numbers that may be any finite number of their type as far as the file alone says.
 ANY_NUMBER = {"low", "high", "missing", "edges", "seed"}
 # Other types that a key takes too.
-RIGHT = {("data", "{a = 1}"), ("id", "{a = 1}"), ("missing", "{a = 1}"), ("other", "17")}
+RIGHT = {("id", "{a = 1}"), ("missing", "{a = 1}"), ("other", "17")}
 NUMBER = re.compile(r"(?<![\w\"'-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w\"-])")
 ASSIGNMENT = re.compile(r'^("[^"]*"|[\w-]+) = (.*)$')
 HEADER = re.compile(r"^\[\[?([\w.]+)\]\]?$")
@@ -183,8 +118,6 @@ def misspelt(word: str) -> str:
 def misspelt_keys() -> Iterator[Mutation]:
     for file in FILES:
         for number, key, value in lines(file):
-            if file == "policy.toml" and number > 5:
-                continue  # observers, which are tried below
             wrong = misspelt(key)
             pieces = (wrong, "unknown key", f"Did you mean {key!r}?")
             yield Mutation(file, number, f"{wrong} = {value}", pieces)
@@ -201,9 +134,10 @@ def misspelt_choices() -> Iterator[Mutation]:
     for file in FILES:
         for number, key, value in lines(file):
             word = value.strip('"[]').split('", "')[0]
-            if f'"{word}"' in value and word in CHOICES and key not in ("name", "sql"):
-                wrong = value.replace(f'"{word}"', f'"{CHOICES[word]}"', 1)
-                yield Mutation(file, number, f"{key} = {wrong}", (repr(CHOICES[word]), repr(word)))
+            if f'"{word}"' in value and word in CHOICES.split() and key != "name":
+                wrong = misspelt(word)
+                changed = value.replace(f'"{word}"', f'"{wrong}"', 1)
+                yield Mutation(file, number, f"{key} = {changed}", (repr(wrong), repr(word)))
 
 
 def wrong_numbers() -> Iterator[Mutation]:
@@ -215,13 +149,11 @@ def wrong_numbers() -> Iterator[Mutation]:
             tried = ['"ten"', "[1]", "true", "nan", "inf", "-inf"]
             if key not in ANY_NUMBER:
                 tried += ["-3", "0", "1e+300" if "." in found[0] or "e" in found[0] else "1" + "0" * 30]
-                if key in ("epsilon", "server", "reader", '"party:*"', "timeout", "patience"):
+                if key in ("epsilon", "timeout"):
                     tried.remove("1e+300")  # as much as one likes
-                if key == "patience":
-                    tried.remove("0")  # not at all
             for other in tried:
                 shown = other.strip('"')
-                pieces = (key.strip('"'), shown[:6].rstrip("0") if len(shown) > 6 else shown)
+                pieces = (key, shown[:6].rstrip("0") if len(shown) > 6 else shown)
                 yield Mutation(file, number, f"{key} = {value.replace(found[0], other, 1)}", pieces)
 
 
@@ -270,16 +202,11 @@ def write(project: Project, mutation: Mutation) -> None:
         project.path(name).write_text("\n".join(held) + "\n")
 
 
-def prepared(project: Project, file: str) -> int:
+def prepared(project: Project) -> int:
     """All that is read before a run; as the command line would say it, and much faster."""
     try:
-        if file == "policy.toml":
-            # A policy is read when a party starts its kit; here it is read alone.
-            Policy.load(project.path(file))
-        else:
-            bank = "query.toml" if file == "query.toml" else "bank.toml"
-            job = Job.load(project.path("job.toml"))
-            federation_of(job, party_files(job, [project.path(bank), project.path("insurer.toml")]))
+        job = Job.load(project.path("job.toml"))
+        federation_of(job, party_files(job))
     except ColonnadeError as error:
         complain(str(error), error.number)
         return error.exit_code
@@ -295,7 +222,7 @@ def test_what_is_typed_wrongly_is_named_with_file_line_field_and_nearest_choice(
         if mutation.file == file:
             write(folder, mutation)
             before = folder.files()
-            code = prepared(folder, file)
+            code = prepared(folder)
             said = capsys.readouterr().err
             assert code in (3, 4, 5, 6), (mutation.line, said)
             assert said.startswith(f"error E{code}"), (mutation.line, said)
@@ -314,11 +241,9 @@ def test_a_byte_order_mark_and_the_line_ends_of_other_systems_are_no_mistake(
         changed = text.replace("\n", "\r\n") if mark != "bom" else text
         folder.path(name).write_bytes((b"\xef\xbb\xbf" if mark != "crlf" else b"") + changed.encode())
     assert Job.load(folder.path("job.toml")).method == "functional"
-    assert len(PartyFile.load(folder.path("bank.toml")).budgets) == 2
     assert Schema.load(folder.path("bank.schema.toml")).map is not None
-    assert Policy.load(folder.path("policy.toml")).limit("party:insurer") == 2.0
 
 
 def test_the_mutations_are_many_and_the_files_they_start_from_are_valid(folder: Project) -> None:
-    assert len(MUTATIONS) > 300
+    assert len(MUTATIONS) > 150
     test_a_byte_order_mark_and_the_line_ends_of_other_systems_are_no_mistake(folder, "none")

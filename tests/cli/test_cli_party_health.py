@@ -2,6 +2,7 @@
 
 import datetime
 import errno
+import http.client
 import json
 import os
 import re
@@ -22,7 +23,8 @@ from kits import make_kit
 from two_houses import write_party
 
 from colonnade.cli.app import run
-from colonnade.cli.party import LOOPBACK, Tally, served
+from colonnade.cli.party import LOOPBACK, Tally, served, served_if_free
+from colonnade.errors import InputError
 from colonnade.ledger import Ledger
 from colonnade.runtime.journal import Journal
 from colonnade.sites import health as measured
@@ -87,13 +89,6 @@ def test_a_partition_a_copy_a_certificate_a_ledger_and_a_disk_are_each_named(
     assert code == 3 and facts["ledger_verified"] is None and "bank.ledger" in facts["problems"][0]
 
 
-def test_a_job_without_an_outcome_gets_one_before_its_member_starts_again(kit: Kit) -> None:
-    kit.run_folder("j1").mkdir(parents=True)
-    assert reconcile(kit) == ("j1",)
-    assert reconcile(kit) == ()
-    assert measured.job_states(kit) == {"finished": 0, "failed": 1, "running": 0, "waiting": 0}
-
-
 def test_a_job_runs_while_it_has_a_process_and_is_a_problem_when_that_ended_without_a_word(
     kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +135,11 @@ def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: 
         text = urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=60).read().decode()
         with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=60) as answer:
             assert json.loads(answer.read())["fine"] is True
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://{LOOPBACK}:{port}/runs/j1/outcome.json", timeout=60)
+        with pytest.raises(InputError, match=rf"port {port} cannot be had"), served(Tally(kit), port):
+            pass
+    assert 'colonnade_jobs{member="bank",state="failed"} 0' in text
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     named = {name for rule in rules for name in re.findall(r"colonnade_\w+", rule["expr"])}
     assert len(rules) == 9 and named <= set(re.findall(r"^(colonnade_\w+)", text, re.MULTILINE))
@@ -152,6 +152,48 @@ def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: 
     with served(Tally(kit), 0) as port, pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=60)
     assert error.value.code == 503
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/"])
+def test_whoever_asks_under_another_name_is_refused(kit: Kit, path: str) -> None:
+    """A page elsewhere can make a name of its own lead here, and read what its browser is told."""
+
+    def requested(port: int, *hosts: str) -> tuple[int, bytes, str | None]:
+        connection = http.client.HTTPConnection(LOOPBACK, port, timeout=60)
+        connection.putrequest("GET", path, skip_host=True)
+        for host in hosts:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read(), answer.headers["Cross-Origin-Resource-Policy"]
+
+    with served(Tally(kit), 0) as port:
+        for name in (LOOPBACK, "localhost", "[::1]"):
+            status, _, policy = requested(port, f"{name}:{port}")
+            assert status != 403 and policy == "same-origin"
+        own = f"{LOOPBACK}:{port}"
+        for hosts in (
+            (),
+            ("evil.example",),
+            (f"evil.example:{port}",),
+            (LOOPBACK,),
+            (own, "evil.example"),
+            (own, own),
+        ):
+            status, body, _ = requested(port, *hosts)
+            assert status == 403 and b"bank" not in body and b"colonnade_" not in body
+
+
+def test_a_busy_port_is_said_and_does_not_end_the_member(
+    kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = []
+    with served(Tally(kit), 0) as port, served_if_free(kit, port):
+        ran.append(port)
+    assert ran and f"port {port} cannot be had" in capsys.readouterr().err
+    with served_if_free(kit, port):
+        address = f"http://{LOOPBACK}:{port}/metrics"
+        assert b"colonnade_up" in urllib.request.urlopen(address, timeout=60).read()
 
 
 def test_records_of_runs_that_failed_are_destroyed_after_the_days_that_the_party_says(

@@ -1,15 +1,21 @@
-"""`colonnade predict`: released models score anywhere, parties score together, and what would disclose is refused."""
+"""`colonnade predict` and `export`: released models score anywhere, parties together; what discloses is refused."""
 
 import csv
 import json
+import shutil
+import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+import yaml
 from cli_project import Cli, Project, train
 from typed import untyped
 
 from colonnade.cli.app import run
+from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 
 INPUT, PLAN, REFUSED = 3, 4, 5
@@ -56,21 +62,6 @@ def test_released_weights_score_a_file_anywhere(trained: Project, cli: Cli) -> N
     assert (
         run(["predict", "run", "--rows", "people.csv", "--id", "customer", "--output", "scores.csv"]) == INPUT
     )
-
-
-def test_ctrl_c_while_scores_are_written_leaves_no_file(
-    trained: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    joined("people.csv")
-    before = trained.files()
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "replace", interrupted)
-    scored = ["predict", "run", "--rows", "people.csv", "--id", "customer", "--output", "scores.csv"]
-    assert "error E130" in cli(*scored, code=130)
-    assert trained.files() == before
 
 
 def test_whoever_cannot_be_scored_is_named_and_the_others_are_scored(
@@ -166,3 +157,113 @@ def test_weights_that_no_guarantee_covers_are_in_no_shared_file(project: Project
     assert facts["learnt"]["split"] and facts["learnt"]["coefficients"] == []
     assert sorted(path.name for path in Path("run/parties").glob("*.model.json")) == ["bank.model.json"]
     assert not Path("run/model.json").exists()
+
+
+FILES = ("bank", "insurer")
+
+
+def named_by(project: Project, declared: str) -> None:
+    for party in FILES:
+        project.edit(f"{party}.schema.toml", 'id = "customer"', f"id = {declared}")
+
+
+def exact(project: Project) -> int:
+    return sum(release.exact for release in releases(project, "insurer"))
+
+
+def releases(project: Project, party: str) -> list[Any]:
+    from colonnade.ledger.release import Release
+
+    entries = Ledger.open(project.path(f"{party}.ledger")).entries()
+    return [Release.from_data(entry.body["release"]) for entry in entries if entry.kind == "charge"]
+
+
+def only(project: Project, kept: range) -> None:
+    for party in FILES:
+        whole = project.path(f"{party}.whole")
+        if not whole.exists():
+            shutil.copy(project.path(f"{party}.csv"), whole)
+        header, *rows = whole.read_text().splitlines()
+        project.path(f"{party}.csv").write_text("\n".join([header, *(rows[n] for n in kept)]) + "\n")
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        '{column = "customer", case = "lower"}',
+        '{column = "customer", case = "fold", unicode = "NFKC"}',
+        '{column = "customer", trim = false}',
+    ],
+)
+def test_ids_respelt_by_other_rules_get_no_exact_scores(trained: Project, cli: Cli, declared: str) -> None:
+    named_by(trained, declared)
+    said = cli("predict run job.toml", code=REFUSED)
+    assert "people were trained on under ids of column 'customer' with trim = true, case = \"exact\"" in said
+    assert "nobody can tell who of them was trained on" in said and "--epsilon" in said
+    assert exact(trained) == 0
+    # Noise covers whoever they are.
+    assert run(["predict", "run", "job.toml", "--epsilon", "1"]) == 0
+
+
+def test_people_of_one_training_get_no_exact_scores_by_the_model_of_another(
+    project: Project, cli: Cli, capsys: pytest.CaptureFixture[str]
+) -> None:
+    only(project, range(200))
+    assert train(project, "--output", "first") == 0
+    only(project, range(200, 300))
+    assert train(project, "--output", "second") == 0
+    only(project, range(100, 200))
+    capsys.readouterr()
+    for model in ("first", "second", "second/model.json"):
+        assert "100 of the 100 people to score were trained on" in cli(
+            "predict", model, "job.toml", code=REFUSED
+        )
+    # Another name for the data set makes nobody another person.
+    for party in FILES:
+        project.edit(f"{party}.toml", 'dataset = "customers"', 'dataset = "visitors"')
+    for model in ("first", "second"):
+        assert run(["predict", model, "job.toml"]) == REFUSED
+    only(project, range(300, 400))
+    found = cli.facts("predict second job.toml")
+    assert found["exact"] == 100 and "no ε covers them" in found["statement"]
+    assert exact(project) == 100
+    only(project, range(310, 400))
+    assert "EXACT scores of 90 people were disclosed" in cli("predict second job.toml")
+
+
+def test_the_lists_are_their_partys_own_and_a_damaged_one_is_found_before_anything_is_charged(
+    trained: Project, cli: Cli
+) -> None:
+    lists = sorted(trained.folder.glob("*.ledger.people.*.npz"))
+    assert [path.name.split(".")[0] for path in lists] == list(FILES)
+    for path in (*lists, *trained.folder.glob("run/parties/*.people.npz")):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lists[0].write_bytes(lists[0].read_bytes()[:100])
+    charged = trained.charges("insurer")
+    assert f"{lists[0].name} does not hold the people" in cli("train job.toml --output again", code=INPUT)
+    assert trained.charges("insurer") == charged
+
+
+def test_a_run_is_exported_with_its_statement(trained: Project, cli: Cli) -> None:
+    out = cli("export run --onnx model.onnx --card README.md --license mit")
+    model = ModelFile.load(trained.path("run/model.json"))
+    card = trained.path("README.md").read_text()
+    front = yaml.safe_load(card.split("---")[1])
+    assert (front["license"], "onnx" in front["tags"]) == ("mit", True)
+    assert "model-index" not in front, "this data is not public"
+    for sentence in str(model.privacy).splitlines():
+        assert sentence in out and sentence in card
+    running = onnxruntime.InferenceSession(trained.path("model.onnx"), providers=["CPUExecutionProvider"])
+    people: dict[str, list[Any]] = {
+        "age": [30.0, 80.0],
+        "job": ["clerk", "nurse"],
+        "claims": [1.0, 12.0],
+        "smoker": ["no", "yes"],
+    }
+    given = {
+        name: np.array(values, dtype=object if isinstance(values[0], str) else untyped(float)).reshape(-1, 1)
+        for name, values in people.items()
+    }
+    label, probabilities = running.run(["label", "probabilities"], given)
+    assert label.tolist() == untyped(model.estimator()).predict(people).tolist()
+    assert np.allclose(probabilities, untyped(model.estimator()).predict_proba(people), atol=1e-12)

@@ -1,12 +1,15 @@
-"""Runs on the disk: listed, shown, reported again; failed ones say where they stopped and what they cost."""
+"""Runs on the disk: listed, shown, reported again, each file for whom it is; failed ones say where they stopped."""
 
 import json
+import os
+import stat
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cli_project import ROWS, Cli, Project, one_object, write_project
+from cli_project import ROWS, Cli, Project, one_object, train, write_project
 from encrypted_runs import WIDER
 
 from colonnade.cli.app import run
@@ -44,10 +47,10 @@ def test_a_run_of_encrypted_gradients_is_listed_with_its_epsilon_where_it_has_on
     epsilon: float | None,
 ) -> None:
     monkeypatch.setattr(encrypted_plan, "PaillierKeys", lambda bits: WIDER)
-    project = write_project(tmp_path)
+    project = write_project(tmp_path, 60)
     project.edit("job.toml", '"moments"', '"encrypted"')
     with project.path("job.toml").open("a") as job:
-        job.write(f'\n[options]\ndefence = "{defence}"\nepochs = 1\nbatch = {ROWS}\n')
+        job.write(f'\n[options]\ndefence = "{defence}"\nepochs = 1\nbatch = 60\n')
     for party in ("bank", "insurer"):
         project.edit(f"{party}.toml", "patience = 0.2", "patience = 0.2\npublic = true")
     assert run(["train", str(project.path("job.toml")), "--output", str(tmp_path / "runs/first")]) == 0
@@ -148,3 +151,55 @@ def test_facts_hold_no_row_and_the_record_of_a_failure_no_reason_about_data(
     text = project.path("half/failed.json").read_text()
     stopped = json.loads(text)["stopped"]
     assert "17" not in stopped["reason"] and stopped["kind"] == "DataError" and "BadValues" not in text
+
+
+SHARED = ("release.npz", "model.json", "facts.json", "report.html")
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def rights(folder: Path) -> dict[str, int]:
+    return {
+        path.relative_to(folder).as_posix(): stat.S_IMODE(path.stat().st_mode)
+        for path in (folder, *folder.rglob("*"))
+    }
+
+
+@pytest.mark.parametrize(("mask", "shared"), [(0o000, 0o644), (0o077, 0o600)])
+def test_own_files_are_for_their_party_and_shared_ones_follow_the_umask(
+    project: Project, mask: int, shared: int
+) -> None:
+    with umask(mask):
+        assert train(project, "--output", "run") == 0
+    found = rights(project.path("run"))
+    assert found.pop(".") == found.pop("parties") == 0o700
+    assert {name: found.pop(name) for name in SHARED} == dict.fromkeys(SHARED, shared)
+    assert {name.split(".", 1)[1] for name in found} == {"html", "people.npz", "outcome.json", "log.jsonl"}
+    assert set(found.values()) == {0o600}, found
+
+
+def test_the_parts_of_a_model_are_their_parties_own(project: Project) -> None:
+    project.edit("job.toml", '"moments"', '"intermediate"')
+    with umask(0o022):
+        assert train(project, "--output", "run") == 0
+    found = rights(project.path("run"))
+    assert {found[f"parties/{party}.model.json"] for party in ("bank", "insurer")} == {0o600}
+    assert found["facts.json"] == found["report.html"] == 0o644
+
+
+def test_a_draft_that_a_killed_process_left_gives_a_file_no_rights(tmp_path: Path) -> None:
+    from colonnade.federation.files import write_whole
+
+    left = tmp_path / f".own.{os.getpid()}.draft"
+    left.write_text("half")
+    left.chmod(0o666)
+    write_whole(tmp_path / "own", "whole", own=True)
+    assert rights(tmp_path) == {".": rights(tmp_path)["."], "own": 0o600}
+    assert (tmp_path / "own").read_text() == "whole"

@@ -2,14 +2,10 @@
 
 import io
 import json
-import re
 import sys
 
 import pytest
-from cli_project import Project
 
-from colonnade.cli import screen
-from colonnade.cli.app import run
 from colonnade.cli.screen import complain, note, progress, say, say_json, width
 
 
@@ -31,13 +27,7 @@ def test_a_terminal_sees_a_bar_per_step_with_counts_and_time_left(monkeypatch: p
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     seen = drawn(monkeypatch, Terminal())
-    assert (
-        "checking bank" in seen
-        and "120/120" in seen
-        and "sharing rows" in seen
-        and "60/120" in seen
-        and "left" in seen
-    )
+    assert all(piece in seen for piece in ("checking bank", "120/120", "sharing rows", "60/120", "left"))
     assert "\x1b[3" not in seen, "without colour it reads the same"
 
 
@@ -60,33 +50,6 @@ def test_a_file_or_a_program_is_told_now_and_then_where_that_is_asked_for(
     assert (
         stream.getvalue() == "rehearsing on synthetic people: 20 %\nrehearsing on synthetic people: 100 %\n"
     )
-
-
-def test_a_plan_tells_a_pipe_how_far_it_is(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(screen, "EVERY", 0.0)
-    requested = [
-        "plan",
-        str(project.path("job.toml")),
-        "--rows",
-        "400",
-        "--methods",
-        "none",
-        "--no-simulation",
-    ]
-    for more in ([], ["--json"]):
-        assert run([*requested, *more]) == 0
-        printed = capsys.readouterr()
-        announced = [
-            int(share) for share in re.findall(r"rehearsing on synthetic people: (\d+) %", printed.err)
-        ]
-        assert (
-            announced[0] == 0
-            and announced[-1] == 100
-            and announced == sorted(announced)
-            and "rehearsing" not in printed.out
-        )
 
 
 def test_text_is_wrapped_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,19 +87,3 @@ def test_an_encoding_without_a_letter_ends_nothing(monkeypatch: pytest.MonkeyPat
     text, data = raw.getvalue().decode(encoding).splitlines()
     assert text.startswith(r"\u03b5 = 1, M")
     assert json.loads(data) == {"ε": "Müller 😀"}
-
-
-def test_colour_is_for_terminals_alone_and_hides_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    text = "within every budget\n  age  within noise\n  bank  ∞ of 4  0  1e-05\nNo privacy: the noise came from a seed"
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stdout", terminal)
-    say(text)
-    shown = terminal.getvalue().rstrip("\n")
-    assert "\x1b[32mwithin every budget\x1b[0m" in shown and "\x1b[31mNo privacy\x1b[0m" in shown
-    assert "\x1b[2mwithin noise\x1b[0m" in shown and "  \x1b[31m0\x1b[0m  " in shown
-    assert re.sub(r"\x1b\[\d+m", "", shown) == text
-    monkeypatch.setenv("NO_COLOR", "1")
-    say(text)
-    assert terminal.getvalue().endswith(f"\n{text}\n")

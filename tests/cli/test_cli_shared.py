@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from cli_project import Project, one_object, train, write_project
+from encrypted_runs import WIDER
 
 import colonnade.federation.party_file
 import colonnade.protocols.session
@@ -20,6 +21,7 @@ from colonnade.crypto import curve as blinded_sets
 from colonnade.data.table import AlignedTable, Table
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
+from colonnade.methods.encrypted import plan as encrypted_plan
 from colonnade.models.files.document import PARTIES
 from colonnade.protocols.alignment import Alignment, align
 from colonnade.randomness import SystemRandomness
@@ -66,6 +68,7 @@ def same_coins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(colonnade.federation.party_file, "federation_of", seeded)
     monkeypatch.setattr(colonnade.protocols.session, "align", align_by_other_coins)
     monkeypatch.setattr(blinded_sets, "BLOCK_POINTS", FEW_POINTS)
+    monkeypatch.setattr(encrypted_plan, "PaillierKeys", lambda bits: WIDER)
     monkeypatch.setattr(colonnade.report.run_folder, "now", lambda: "2026-01-01T00:00:00+00:00")
 
 

@@ -13,6 +13,7 @@ from fences import ROOT
 FOLLOWED = Path(__file__).with_name("followed.json")
 _VERBS = (
     "src/colonnade/cli/federation.py",
+    "src/colonnade/cli/policy.toml",
     "src/colonnade/cli/party.py",
     "src/colonnade/cli/job.py",
     "src/colonnade/cli/doctor.py",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typed import untyped
 
-from colonnade.cli.federation import POLICY as DRAFT
+from colonnade.cli.federation import policy_text
 from colonnade.errors import FormError, PolicyRefused
 from colonnade.federation.job import Job
 from colonnade.ledger import CoalitionBound, Comparison, Ledger, LedgerLine, Release
@@ -234,7 +234,7 @@ def test_a_job_turns_no_check_off_unless_the_policy_says_so() -> None:
 
 
 def test_the_draft_of_a_new_kit_names_the_server_and_says_what_that_means() -> None:
-    text = DRAFT.format(party="bank", off="# ")
+    text = policy_text("bank", "one")
     draft = Policy.parse(text)
     assert draft.alignment == ("auto", "server")
     assert Policy.parse(text.replace('alignment = ["auto", "server"]', "")).alignment == ("auto",)

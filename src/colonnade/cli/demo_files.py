@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from colonnade.cli.schema import job_text, party_text
 from colonnade.randomness import public_permutation
 
 FOLDER = Path("demo-run")
@@ -22,59 +24,12 @@ CENSUS = "income"
 VISITS = "visits"
 PEOPLE, RICH = 32_561, 7_841
 INCOMES = ("at most 50,000", "above 50,000")
-# Value: people, and those of them above 50,000. Values of few people are added to a like one, row of the table by row.
-PARTIES: Mapping[str, Mapping[str, Mapping[str, tuple[int, int]]]] = {
-    "bank": {
-        "occupation": {
-            "professional": (4_140, 1_859),
-            "craft and repair": (4_099, 929),
-            "management": (4_066, 1_968),
-            "clerical": (3_770, 507),
-            "sales": (3_650, 983),
-            "service": (3_295 + 149, 137 + 1),
-            "machine operation": (2_002, 250),
-            "not told": (1_843, 191),
-            "transport": (1_597, 320),
-            "handling and cleaning": (1_370, 86),
-            "farming and fishing": (994, 115),
-            "technical support": (928, 283),
-            "protection": (649 + 9, 211 + 1),
-        },
-        "employer": {
-            "private": (22_696, 4_963),
-            "self-employed": (2_541, 724),
-            "local government": (2_093, 617),
-            "not told": (1_836 + 14 + 7, 191),
-            "state government": (1_298, 353),
-            "own company": (1_116, 622),
-            "federal government": (960, 371),
-        },
-    },
-    "registry": {
-        "marital status": {
-            "married": (14_976 + 23, 6_692 + 10),
-            "never married": (10_683, 491),
-            "divorced": (4_443, 463),
-            "separated": (1_025 + 418, 66 + 34),
-            "widowed": (993, 85),
-        },
-        "sex": {"female": (10_771, 1_179), "male": (21_790, 6_662)},
-        "education": {
-            "no diploma": (1_175 + 933 + 646 + 514 + 433 + 333 + 168 + 51, 60 + 62 + 40 + 27 + 33 + 16 + 6),
-            "high school": (10_501, 1_675),
-            "some college": (7_291, 1_387),
-            "associate": (1_382 + 1_067, 361 + 265),
-            "bachelor": (5_355, 2_221),
-            "master": (1_723, 959),
-            "doctor or professional": (576 + 413, 423 + 306),
-        },
-    },
-}
+PARTIES = tomllib.loads(Path(__file__).with_name("census.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Public people: their columns, who holds which, how a schema declares each, and what parties say in their files.
+    """Public people: their columns, who holds which, and how a schema declares each.
 
     The first party holds the label. The `seed` says who is held out: all their columns are in a file, and
     those of `visits` also party by party, with a job for scoring them.
@@ -84,12 +39,9 @@ class People:
     parties: Mapping[str, Sequence[str]]
     values: dict[str, np.ndarray[Any, Any]]
     declared: Mapping[str, Sequence[str]]
-    declared_by: str
     key: str
     label: str
-    classes: tuple[str, ...]
     dataset: str
-    note: str
     delta: float
     many: str
     seed: int
@@ -106,28 +58,12 @@ class People:
             writer.writerows(zip((f"P{row:04d}" for row in rows), *columns, strict=True))
 
     def schema_text(self, names: Sequence[str], *, label: bool) -> str:
-        lines = [f"# {self.declared_by}", f'id = "{self.key}"', ""]
+        lines = ["# Declared from what is published, never measured.", f'id = "{self.key}"', ""]
         for name in names:
             lines += [f'[columns."{name}"]', *self.declared[name], ""]
         if label:
-            classes = json.dumps(self.classes)
-            lines += ["[label]", f'column = "{self.label}"', 'kind = "classes"', f"classes = {classes}", ""]
+            lines += ["[label]", f'column = "{self.label}"', *self.declared[self.label], ""]
         return "\n".join(lines)
-
-    def party_text(self, party: str, budget: float, above: str = "") -> str:
-        """A party's own file; `above` leads to where its schema and its ledger lie."""
-        return f"""# {party}'s own file: it never leaves {party}.
-party = "{party}"
-data = "{party}.csv"
-schema = "{above}{party}.schema.toml"
-dataset = "{self.dataset}"
-ledger = "{above}{party}.ledger"
-public = true   # {self.note}, so accuracy may be measured on it
-
-[[budget]]      # for every observer and unit that no closer budget names
-epsilon = {budget}
-delta = {self.delta:g}
-"""
 
 
 def patients() -> People:
@@ -135,9 +71,9 @@ def patients() -> People:
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
-    classes = ("malignant", "benign")
+    classes = ["malignant", "benign"]
     values = {str(name): data.data[:, column] for column, name in enumerate(data.feature_names)}
-    declared = {}
+    declared = {"diagnosis": ['kind = "classes"', f"classes = {json.dumps(classes)}"]}
     for name, column in values.items():
         low, high = (float(f"{column.mean() + side * column.std():.3g}") for side in (-1.5, 1.5))
         declared[name] = ['kind = "numeric"', f"low = {low}", f"high = {high}"]
@@ -146,12 +82,9 @@ def patients() -> People:
         {"clinic": list(values)[20:], "laboratory": list(values)[:20]},
         {**values, "diagnosis": np.array(classes, dtype=object)[data.target]},
         declared,
-        "Bounds are declared, never measured: published mean ± 1.5 standard deviations.",
         key="patient",
         label="diagnosis",
-        classes=classes,
         dataset="breast cancer",
-        note="a public teaching set",
         delta=1e-5,
         many="patients",
         seed=1,
@@ -162,7 +95,7 @@ def patients() -> People:
 def census() -> People:
     """Everybody's columns, each with the counts that are published."""
     values = {CENSUS: np.repeat(np.array(INCOMES, dtype=object), [PEOPLE - RICH, RICH])}
-    declared = {}
+    declared = {CENSUS: ['kind = "classes"', f"classes = {json.dumps(INCOMES)}"]}
     tables = {name: counts for columns in PARTIES.values() for name, counts in columns.items()}
     for number, (name, counts) in enumerate(tables.items()):
         texts = np.array(list(counts), dtype=object)
@@ -177,12 +110,9 @@ def census() -> People:
         {party: list(columns) for party, columns in PARTIES.items()},
         values,
         declared,
-        "The values that the published tables have.",
         key="person",
         label=CENSUS,
-        classes=INCOMES,
         dataset="census 1994",
-        note="invented from published tables",
         delta=1e-6,
         many="people",
         seed=PEOPLE,
@@ -195,8 +125,9 @@ def write_demo(folder: Path, people: People, *, epsilon: float) -> Rows:
     order = public_permutation(len(people.values[people.label]), people.seed)
     held_out, kept = np.split(order, [round(TEST_SHARE * len(order))])
     write_parties(folder, people, kept, budget=RUNS_GRANTED * epsilon)
-    text = job_text(people.title, list(people.parties), epsilon, people.delta)
-    (folder / "job.toml").write_text(f"# What both agreed on.\n{text}", encoding="utf-8")
+    parties = tuple(people.parties)
+    text = job_text(people.title, parties, parties[0], "classification", epsilon, people.delta)
+    (folder / "job.toml").write_text(text, encoding="utf-8")
     people.write_csv(folder / f"new-{people.many}.csv", people.columns(held_out), held_out)
     if people.visits:
         visits = folder / VISITS
@@ -210,21 +141,9 @@ def write_parties(folder: Path, people: People, rows: Rows, *, budget: float, ab
     for place, (party, columns) in enumerate(people.parties.items()):
         label = place == 0
         people.write_csv(folder / f"{party}.csv", [*columns, *([people.label] if label else [])], rows)
-        own = people.party_text(party, budget, above)
+        terms = (people.dataset, people.delta)
+        own = party_text(party, f"{party}.csv", budget, *terms, public=True, above=above)
         (folder / f"{party}.toml").write_text(own, encoding="utf-8")
         if not above:
             schema = people.schema_text(columns, label=label)
             (folder / f"{party}.schema.toml").write_text(schema, encoding="utf-8")
-
-
-def job_text(
-    name: str, parties: Sequence[str], epsilon: float, delta: float, method: str = 'method = "moments"'
-) -> str:
-    return f"""name = "{name}"
-task = "classification"
-{method}
-parties = {json.dumps(list(parties))}
-active = "{parties[0]}"
-epsilon = {epsilon}
-delta = {delta:g}
-"""

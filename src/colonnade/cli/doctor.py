@@ -10,13 +10,8 @@ import datetime
 import importlib.metadata
 import json
 import math
-import os
 import platform
-import re
-import shutil
 import ssl
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,15 +26,12 @@ from colonnade.cli.screen import Answer, argument, as_json, say
 from colonnade.errors import ColonnadeError, InputError, KitError, PartyMismatch
 
 if TYPE_CHECKING:
-    from packaging.requirements import Requirement
-
     from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
     from colonnade.sites.kit import Kit
+    from colonnade.sites.policy import Policy
 
 SOON = datetime.timedelta(days=30)
-LEAST_DISK = 1 << 30
-MAKE_ROOM = f"Make room: {LEAST_DISK >> 20} MB at least."
 WIDTH = 18
 EXTRAS = {
     "networks": "neural networks",
@@ -107,19 +99,12 @@ def doctor(
 
 
 def examine_installation() -> Iterator[Check]:
-    """This machine, these packages, and whether they compute right, one after the other."""
+    """These packages, and whether they compute right, one after the other."""
     looks: dict[str, Callable[[str], Check]] = {
-        "python": _python,
-        "packages": _packages,
-        **dict.fromkeys(EXTRAS, _extra),
-        "processor": _processor,
-        "clock": _clock,
-        "disk": _disk,
-        "compiled": _compiled,
+        **dict.fromkeys(("packages", *EXTRAS), _packages),
         "integers": _integers,
         "randomness": _randomness,
         "noise": _noise,
-        "ledger": _ledger,
     }
     for what, look in looks.items():
         try:
@@ -131,91 +116,34 @@ def examine_installation() -> Iterator[Check]:
             yield Check(what, False, f"it stopped with {type(error).__name__}: {reason}", remedy)
 
 
-def _python(what: str) -> Check:
-    bits = 64 if sys.maxsize > 2**32 else 32
-    found = f"{platform.python_version()}, {platform.machine()}, {platform.system()}, {bits} bit"
-    fine = sys.version_info >= (3, 11) and bits == 64
-    return Check(what, fine, found, "Use a 64 bit Python 3.11 or later.")
-
-
-def _needs(extra: str = "") -> list[Requirement]:
-    """The packages that this installation says that it needs, for itself or for an extra."""
+def _packages(what: str) -> Check:
+    """An extra that is not there is no problem; one of a version that was never tested is."""
     from packaging.requirements import Requirement
 
-    needs = map(Requirement, importlib.metadata.requires("colonnade") or ())
-    marked = {"extra": extra}
-    return [need for need in needs if (need.marker.evaluate(marked) if need.marker else not extra)]
-
-
-def _problem(need: Requirement) -> str:
-    try:
-        installed = importlib.metadata.version(need.name)
-    except importlib.metadata.PackageNotFoundError:
-        return f"{need.name} is not installed"
-    if need.specifier.contains(installed, prereleases=True):
-        return ""
-    return f"{need.name}{need.specifier} is needed, and {installed} is installed"
-
-
-def _packages(what: str) -> Check:
     from colonnade import __version__
 
-    needs = _needs()
-    wrong = {f"'{need}'": problem for need in needs if (problem := _problem(need))}
-    if wrong:
-        return Check(what, False, "; ".join(wrong.values()), f"pip install {' '.join(wrong)}")
-    return Check(what, True, f"colonnade {__version__} and the {len(needs)} packages it needs")
-
-
-def _extra(extra: str) -> Check:
-    """An extra that is not there is no problem; one of a version that was never tested is."""
-    needs = _needs(extra)
-    wrong = [problem for need in needs if (problem := _problem(need))]
-    install = f"pip install 'colonnade[{extra}]'"
-    if not wrong:
-        versions = ", ".join(f"{need.name} {importlib.metadata.version(need.name)}" for need in needs)
-        return Check(extra, True, f"{versions}, for {EXTRAS[extra]}")
-    absent = all(problem.endswith("is not installed") for problem in wrong)
-    found = f"not installed; for {EXTRAS[extra]}: {install}" if absent else "; ".join(wrong)
-    return Check(extra, absent, found, install)
-
-
-def _processor(what: str) -> Check:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    aes = ""
-    with suppress(OSError):
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        aes = " with AES" if re.search(r"\baes\b", flags) else " without AES, so that noise is drawn slower"
-    return Check(what, True, f"{cores} cores{aes}")
-
-
-def _clock(what: str) -> Check:
-    now = datetime.datetime.now(datetime.UTC)
-    written = datetime.datetime.fromtimestamp(Path(__file__).stat().st_mtime, datetime.UTC)
-    remedy = "Set the clock: ledgers write down when something was charged, and certificates have an end."
-    return Check(what, now >= written, f"{now:%Y-%m-%d %H:%M} UTC", remedy)
-
-
-def _disk(what: str) -> Check:
-    places = {"here": Path.cwd(), "for temporary files": Path(tempfile.gettempdir())}
-    free = {where: shutil.disk_usage(path).free for where, path in places.items()}
-    found = ", ".join(f"{size >> 20} MB free {where}" for where, size in free.items())
-    return Check(what, min(free.values()) >= LEAST_DISK, found, MAKE_ROOM)
-
-
-def _compiled(what: str) -> Check:
-    """Whether compiled loops can be kept: without a place for them, every start compiles for half a minute."""
-    import numba
-
-    from colonnade.numbers import compiled
-
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    place = Path(chosen) if chosen else Path(compiled.__file__).parent / "__pycache__"
-    nearest = next(folder for folder in (place, *place.parents) if folder.exists())
-    if os.access(nearest, os.W_OK):
-        return Check(what, True, f"numba {numba.__version__} keeps compiled loops in {place}")
-    remedy = "Set NUMBA_CACHE_DIR to a folder that you can write to, so that loops are compiled once only."
-    return Check(what, False, f"{nearest} cannot be written", remedy)
+    requirements = map(Requirement, importlib.metadata.requires("colonnade") or ())
+    wrong, versions = {}, []
+    for need in requirements:
+        if need.marker.evaluate({"extra": what}) if need.marker else what not in EXTRAS:
+            try:
+                installed = importlib.metadata.version(need.name)
+            except importlib.metadata.PackageNotFoundError:
+                wrong[f"'{need}'"] = f"{need.name} is not installed"
+                continue
+            versions.append(f"{need.name} {installed}")
+            if not need.specifier.contains(installed, prereleases=True):
+                wrong[f"'{need}'"] = f"{need.name}{need.specifier} is needed, and {installed} is installed"
+    if what in EXTRAS:
+        install = f"pip install 'colonnade[{what}]'"
+        if wrong and all(problem.endswith("is not installed") for problem in wrong.values()):
+            return Check(what, True, f"not installed; for {EXTRAS[what]}: {install}")
+        good = f"{', '.join(versions)}, for {EXTRAS[what]}"
+    else:
+        install = f"pip install {' '.join(wrong)}"
+        python = f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}"
+        good = f"colonnade {__version__} and the {len(versions)} packages it needs, {python}"
+    return Check(what, not wrong, "; ".join(wrong.values()) or good, install)
 
 
 def _integers(what: str) -> Check:
@@ -267,18 +195,6 @@ def _noise(what: str) -> Check:
         return Check(what, True, f"{DRAWS} draws have the mean and the variance they must have")
     remedy = "Do not use this installation: its ε would be wrong."
     return Check(what, False, "noise has the wrong mean or variance", remedy)
-
-
-def _ledger(what: str) -> Check:
-    import sqlite3
-
-    from colonnade.ledger import Ledger
-
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger.create(Path(folder) / "doctor.ledger", "doctor")
-        ledger.set_budget("people", "*", "*", epsilon=1.0, delta=1e-6)
-        entries = ledger.verify().entries
-    return Check(what, entries == 2, f"ledgers can be made and verified (SQLite {sqlite3.sqlite_version})")
 
 
 def examine_job(path: Path) -> Iterator[Check]:
@@ -349,16 +265,13 @@ def _refused(what: str, error: ColonnadeError) -> Check:
 def examine_kit(kit: Kit, among: Sequence[str] = ()) -> Iterator[Check]:
     """Everything about a kit that can be looked at from here, or what is `among` it, one after the other."""
     looks: dict[str, Callable[[str, Kit], Check]] = {
-        "versions": _kit_versions,
         "clock": _kit_clock,
         "certificate": _kit_certificate,
         "key": _kit_key,
         "rights": _kit_rights,
         "server": _kit_server,
         "files": _kit_files,
-        "policy": _kit_policy,
         "ledger": _kit_ledger,
-        "disk": _kit_disk,
     }
     for what in among or looks:
         try:
@@ -367,16 +280,6 @@ def examine_kit(kit: Kit, among: Sequence[str] = ()) -> Iterator[Check]:
             yield Check(what, False, str(error))
         except OSError as error:
             yield Check(what, False, f"{error.filename or kit.path}: {error.strerror or error}")
-
-
-def _kit_versions(what: str, _kit: Kit) -> Check:
-    import nvflare
-
-    from colonnade import __version__
-
-    fine = all(need.specifier.contains(nvflare.__version__) for need in _needs("flare"))
-    found = f"colonnade {__version__}, nvflare {nvflare.__version__}"
-    return Check(what, fine, found, "Install a release that is tested: pip install 'colonnade[flare]'.")
 
 
 def _kit_clock(what: str, kit: Kit) -> Check:
@@ -466,11 +369,11 @@ def _kit_server(what: str, kit: Kit) -> Check:
 def _kit_files(what: str, kit: Kit) -> Check:
     if kit.kind != "party":
         return Check(what, True, "this kit needs none")
-    check_site(kit, kit.site())
-    return Check(what, True, f"{kit.site()['party']} and {kit.site()['policy']} are in order")
+    agreed = check_site(kit, kit.site()).words
+    return Check(what, True, f"{kit.site()['party']} and {kit.site()['policy']} are in order: {agreed}")
 
 
-def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
+def check_site(kit: Kit, site: Mapping[str, Any]) -> Policy:
     """Find what is wrong with a party's files before a job does, and before a kit remembers them."""
     from colonnade.federation.party_file import PartyFile
     from colonnade.sites.policy import Policy
@@ -478,7 +381,7 @@ def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
     for name in ("party", "policy"):
         if name not in site:
             raise KitError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")
-    Policy.load(site["policy"])
+    policy = Policy.load(site["policy"])
     for name in ("party", "score"):
         if name not in site:
             continue
@@ -489,18 +392,7 @@ def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
                 "party's own file and kit."
             )
         file.table()
-
-
-def _kit_policy(what: str, kit: Kit) -> Check:
-    from colonnade.sites.policy import Policy
-
-    if kit.kind != "party" or "policy" not in kit.site():
-        return Check(what, True, "this kit needs none" if kit.kind != "party" else "no policy is known yet")
-    try:
-        return Check(what, True, Policy.load(kit.site()["policy"]).words)
-    except ColonnadeError:
-        # What is wrong with it stands with the files.
-        return Check(what, True, "it cannot be read")
+    return policy
 
 
 def _kit_ledger(what: str, kit: Kit) -> Check:
@@ -511,8 +403,3 @@ def _kit_ledger(what: str, kit: Kit) -> Check:
     if "party" not in kit.site():
         return Check(what, True, "no party file is known yet")
     return _in_order(what, PartyFile.load(kit.site()["party"]).ledger)
-
-
-def _kit_disk(what: str, kit: Kit) -> Check:
-    free = shutil.disk_usage(kit.path).free
-    return Check(what, free >= LEAST_DISK, f"{free >> 20} MB are free", MAKE_ROOM)

@@ -18,14 +18,8 @@ def page(number: str) -> str:
     return f"{ADDRESS}#{number.lower()}"
 
 
-def _completed(incomplete: str) -> list[tuple[str, str]]:
-    return [(s.number, s.title) for s in explanations().values() if s.number.startswith(incomplete.upper())]
-
-
 def explain(
-    number: str | None = argument(
-        "[NUMBER]", "The number of an error, such as E313.", None, autocompletion=_completed
-    ),
+    number: str | None = argument("[NUMBER]", "The number of an error, such as E313.", None),
 ) -> Answer:
     """Say what is behind the number of an error, what usually causes it, and what to do; without one, list all.
 

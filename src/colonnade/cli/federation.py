@@ -7,45 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from colonnade.cli.federation_demo import demo
 from colonnade.cli.screen import Answer, argument, check_free, flag, group, option
 from colonnade.errors import InputError, KitError
 
 if TYPE_CHECKING:
     from colonnade.sites.provision import Invitation
 
-
-POLICY = """# What {party} ever agrees to, whoever submits the job. What is not named is refused.
-methods = []              # such as ["moments"]
-parties = []              # the other organisations, by the names of their kits
-delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
-
-# How a job may find the people in common: of "auto", "equal", "curve" and "server". With "server" the server matches
-# pseudonyms of ids, and learns how long lists are and how many people are common; the server and another party together
-# could try any id against the list here. Two parties whose server keeps shares trust it with as much already: for them
-# "auto" takes it if every policy names it, and it is far quicker. Without "server" ids are matched on a curve.
-alignment = ["auto", "server"]
-
-# Without these lines a job may have the server and the committee that jobs have by default.
-# server = "server"
-# computing_parties = ["server", "{party}"]
-# threshold = 1           # so many computing parties, at least, may pool what they have and learn nothing
-
-# rows = 1000             # the fewest people that a job may be about
-# alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'
-# most_ids = 1000000      # the most ids that another party may show: it learns which of them are known here
-# approval = "ask"        # a person here approves every job before it begins; "two" asks for two
-{off}submission = "two"      # one administrator proposes every job, and another confirms it
-
-[epsilon]                 # by observer, the most that one job may tell it, whichever unit it is about
-# server = 1.5            # epsilon = 1 in a job by moments is 1.46 about a record that is replaced (δ = 1e-6)
-# reader = 1.5
-# "party:*" = 2.0
-
-# [options.slr]           # what a job may choose of a method's options; the rest has its default
-# epochs = {{most = 20}}
-# optimiser = ["sgd", "momentum"]
-"""
 
 # Other members and folders of a federation are called so.
 RESERVED = ("server", "admin", "administrators", "root", "audit", "requests")
@@ -360,10 +327,15 @@ def _receive(file: Path, party: str, home: Path, expected: str) -> dict[str, str
     _check_announced(expected, invitation)
     made = make_kit(file, home / "request" / party, kit, root=invitation.root)
     if not policy.exists():
-        off = "" if invitation.submission == "two" else "# "
-        policy.write_text(POLICY.format(party=party, off=off), encoding="utf-8")
+        policy.write_text(policy_text(party, invitation.submission), encoding="utf-8")
     print_of_key = identity.fingerprint(made.identity().certificate)
     return {"kit": str(kit), "policy": str(policy), "fingerprint": print_of_key}
+
+
+def policy_text(party: str, submission: Literal["one", "two"]) -> str:
+    """The draft of a party's policy, whose line on `submission` is a comment where one administrator is enough."""
+    text = Path(__file__).with_name("policy.toml").read_text(encoding="utf-8").replace("PARTY", party)
+    return text if submission == "two" else text.replace("\nsubmission =", "\n# submission =")
 
 
 def _check_name(party: str, option: str) -> None:
@@ -400,12 +372,5 @@ app = group(
 Keys are made where their owners are. What travels: an invitation, a request, a certificate; none of them is secret.
 docs/two-organisations.md goes through it step by step.
 """,
-    demo,
-    new,
-    join,
-    approve,
-    renew,
-    administrator,
-    exclude,
-    take,
+    *(new, join, approve, renew, administrator, exclude, take),
 )

@@ -278,11 +278,5 @@ app = group(
 
 With an administrator's kit what the server knows; with a party's or the server's kit what that member itself noted.
 """,
-    submit,
-    propose,
-    confirm,
-    resume,
-    status,
-    log,
-    stop,
+    *(submit, propose, confirm, resume, status, log, stop),
 )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.cli.screen import PARTY_FILES, Answer, argument, check_least, flag, option, progress
-from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
 from colonnade.federation.files import json_text
 from colonnade.runs.folders import new_folder, uninterrupted, write_named
@@ -29,10 +28,6 @@ def attack(
         "--batch N", "Records in a batch; as many as the attacker has columns if left out."
     ),
     learning_rate: float = option("--learning-rate η", "The step size.", 0.01),
-    approximation: str = option(
-        "--approximation", "taylor, minimax or piecewise; a defence there is for taylor only.", "taylor"
-    ),
-    initialisation: str = option("--initialisation", "zero, xavier, kaiming or large.", "zero"),
     epsilon: float | None = option("--epsilon ε", "The ε of the defence; the job's if left out."),
     key_bits: int = option("--key-bits N", "The length of the keys: 2048 or 3072.", 2048),
     party: list[Path] = PARTY_FILES,
@@ -82,14 +77,7 @@ def attack(
         tables = public_tables(agreed, files, advance)
         rows = min(table.rows for table in tables.values())
         options = EncryptedOptions.model_construct(
-            approximation=_chosen("--approximation", approximation, ("taylor", "minimax", "piecewise")),
-            initialisation=_chosen(
-                "--initialisation", initialisation, ("zero", "xavier", "kaiming", "large")
-            ),
-            epochs=epochs,
-            batch=batch,
-            learning_rate=learning_rate,
-            key_bits=key_bits,
+            epochs=epochs, batch=batch, learning_rate=learning_rate, key_bits=key_bits
         )
         request = TrainingSpec(
             "classification",
@@ -118,14 +106,6 @@ def attack(
         {**record.to_data(), "picture": picture},
         lambda wide: f"{attack_text(record, width=wide)}\n\nPicture: {picture}",
     )
-
-
-def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
-    if found not in choices:
-        raise InputError(
-            f"{option}: found {found!r}; it must be one of {', '.join(choices)}.{nearest_name(found, choices)}"
-        )
-    return found
 
 
 AUDITS = Path("audits")

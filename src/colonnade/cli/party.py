@@ -7,8 +7,7 @@ import getpass
 import json
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,32 +34,17 @@ HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
     ("Cache-Control", "no-store"),
 )
-TOTALS = {
-    "steps": ("steps_total", "Steps of all jobs."),
-    "sent": ("sent_bytes_total", "Bytes of frames that were sent."),
-    "received": ("received_bytes_total", "Bytes of frames that arrived."),
-    "seconds": ("step_seconds_total", "Seconds spent in steps."),
-}
-
-
-CHAIN_VERIFIED = "When the chain was last found in order."
 _FRESH_SECONDS = 5.0
 
 
 class Tally:
-    """The numbers of one member, read anew where its logs have grown."""
+    """The numbers of one member, looked at every few seconds at most: a probe that asks often costs little."""
 
     def __init__(self, kit: Kit) -> None:
-        self._runs = kit.path / "runs"
         self._kit = kit
-        self._name = "server" if kit.kind == "server" else kit.identity().name
-        self._read: dict[Path, int] = {}
-        self._totals: Counter[str] = Counter()
-        self._lock = threading.Lock()
         self._health: tuple[float, Health] | None = None
 
     def health(self) -> Health:
-        """How the member is, looked at every few seconds at most: a probe that asks often costs little."""
         from colonnade.sites.health import health
 
         at = time.monotonic()
@@ -70,46 +54,28 @@ class Tally:
 
     def text(self) -> str:
         """All numbers, in the format that Prometheus reads."""
-        with self._lock:
-            self._take_in()
-            facts = self.health()
-            gauges = {
-                "up": ("Whether the server hears the member.", int(facts.connected)),
-                "healthy": ("Whether nothing is to be done.", int(facts.fine)),
-                "last_heartbeat_seconds": ("Seconds since the server last heard it.", facts.heard_seconds),
-                "certificate_days": ("Days until the certificate ends.", facts.certificate_days),
-                "ledger_verified_timestamp_seconds": (CHAIN_VERIFIED, facts.ledger_verified),
-                "free_disk_bytes": ("Bytes that are free where the kit lies.", facts.free_disk),
-            }
-            lines: list[str] = []
-            for metric, (meaning, value) in gauges.items():
-                if value is not None:
-                    lines += self._metric(metric, meaning, "gauge", {"": value})
-            states = {f',state="{state}"': count for state, count in sorted(facts.jobs.items())}
-            lines += self._metric("jobs", "Jobs by how they stand.", "gauge", states)
-            for key, (metric, meaning) in TOTALS.items():
-                lines += self._metric(metric, meaning, "counter", {"": self._totals[key]})
+        facts = self.health()
+        gauges = {
+            "up": ("Whether the server hears the member.", int(facts.connected)),
+            "healthy": ("Whether nothing is to be done.", int(facts.fine)),
+            "last_heartbeat_seconds": ("Seconds since the server last heard it.", facts.heard_seconds),
+            "certificate_days": ("Days until the certificate ends.", facts.certificate_days),
+            "ledger_verified_timestamp_seconds": (
+                "When the chain was last found in order.",
+                facts.ledger_verified,
+            ),
+            "free_disk_bytes": ("Bytes that are free where the kit lies.", facts.free_disk),
+        }
+        member = "server" if self._kit.kind == "server" else self._kit.identity().name
+        lines: list[str] = []
+        for metric, (meaning, value) in gauges.items():
+            if value is not None:
+                lines += [f"# HELP colonnade_{metric} {meaning}", f"# TYPE colonnade_{metric} gauge"]
+                lines += [f'colonnade_{metric}{{member="{member}"}} {value:.12g}']
+        lines += ["# HELP colonnade_jobs Jobs by how they stand.", "# TYPE colonnade_jobs gauge"]
+        for state, count in sorted(facts.jobs.items()):
+            lines.append(f'colonnade_jobs{{member="{member}",state="{state}"}} {count}')
         return "\n".join(lines) + "\n"
-
-    def _metric(self, metric: str, meaning: str, kind: str, values: Mapping[str, float]) -> list[str]:
-        name = f"colonnade_{metric}"
-        numbers = [f'{name}{{member="{self._name}"{label}}} {value:.12g}' for label, value in values.items()]
-        return [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *numbers]
-
-    def _take_in(self) -> None:
-        from colonnade.federation.holdout import LOG
-
-        for path in self._runs.glob(f"*/{LOG}"):
-            with path.open("rb") as log:
-                log.seek(self._read.get(path, 0))
-                # A last line that is being written is read the next time.
-                whole, newline, _ = log.read().rpartition(b"\n")
-            self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
-            for line in whole.splitlines():
-                step = json.loads(line)
-                self._totals.update(
-                    {"steps": 1} | {key: step[key] for key in ("sent", "received", "seconds")}
-                )
 
 
 @contextmanager
@@ -184,9 +150,6 @@ def start(
     policy: Path | None = option("--policy FILE", "What this party agrees to (TOML)."),
     score: Path | None = option("--score FILE", "A party file (TOML) that names the people to score."),
     pin: list[str] = option("--pin NAME=FINGERPRINT", "Accept only this certificate of a peer; repeat.", []),
-    noise_seed: int | None = option(
-        "--noise-seed", "For trying out: repeatable noise, which protects nobody and says so."
-    ),
     metrics: int | None = option(
         "--metrics PORT", "Serve /metrics and /healthz on this port, if it is free, on this machine only."
     ),
@@ -233,8 +196,6 @@ def start(
         if not equals:
             raise InputError(f"--pin: found {text!r}; write NAME=FINGERPRINT.")
         site.setdefault("pins", {})[peer] = plain_fingerprint(fingerprint)
-    if noise_seed is not None:
-        site["noise_seed"] = noise_seed
     if place.kind == "party":
         check_site(place, site)
     place.tell_site(site)
@@ -506,11 +467,5 @@ def request_text(request: Request, kit: Path, wide: int | None = None) -> str:
 
 app = group(
     "Run this organisation's part of a federation on this machine.",
-    start,
-    health,
-    clean,
-    requests,
-    approve,
-    decline,
-    approver,
+    *(start, health, clean, requests, approve, decline, approver),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from colonnade.cli import screen
-from colonnade.cli.screen import Answer, as_json, check_least, complete_methods, flag, option, progress
+from colonnade.cli.screen import Answer, as_json, check_least, flag, option, progress
 from colonnade.errors import InputError
 
 
@@ -23,7 +23,6 @@ def plan(
     methods: str | None = option(
         "--methods LIST",
         "Only these methods beside the job's own, such as slr,local; or none, or all.",
-        autocompletion=complete_methods,
     ),
     simulation: bool = option(
         "--simulation/--no-simulation", "Whether to foretell the error of each model.", True

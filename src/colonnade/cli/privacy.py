@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from enum import StrEnum
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import typer
@@ -17,7 +16,6 @@ from colonnade.cli.screen import Answer, answering, group
 
 Unit = StrEnum("Unit", {"RECORD": "record", "REPLACED": "record-replaced"})
 CalibrateFor = StrEnum("CalibrateFor", ["SERVER", "READER", "PARTY", "COALITION", "EVERYONE"])
-PlotAxis = StrEnum("PlotAxis", ["DELTA", "TIMES"])
 Side = StrEnum("Side", ["PASSIVE", "ACTIVE"])
 
 # A type, and what Typer is told of the option.
@@ -50,8 +48,6 @@ COMMON: dict[str, Option] = {
     "times": _option(int, "How often the release is made.", 1),
     "to": _option(CalibrateFor | None, FOR, None, "--for"),
     "paper": _option(bool, PAPER, False, "--paper"),
-    "plot": _option(Path | None, "Save a curve of ε: a .svg file.", None),
-    "against": _option(PlotAxis, "What the curve runs over.", PlotAxis.DELTA),
 }
 
 RATE = "Each record is in a release with this probability, in secret. Unit record only."
@@ -65,7 +61,6 @@ OWNERS = {"owners": _option(int, "How many owners deal the noise in parts.", 1),
 RELEASED = "How many integers are released; any number if left out."
 ENTRIES = {"entries": _option(int | None, RELEASED, None, min=1)}
 COLUMNS = "NAME=COLUMNS, numeric columns; repeat. The first holds the label."
-OTHERS = "L1 sensitivity of the other owners' part{}, replaced; safe if left out."
 
 app = group("""From a mechanism and its noise to ε for every observer, and from ε to the least noise.
 
@@ -80,10 +75,10 @@ def _command(example: str, flag: str, noise: str, text: str, **options: Option) 
     shared = {"noise": amount, **{name: options.pop(name, usual) for name, usual in COMMON.items()}}
 
     def command(**values: Any) -> Answer:
-        from colonnade.cli.privacy_answer import FAMILIES, PrivacyQuery, respond
+        from colonnade.cli.privacy_answer import FAMILIES, respond
 
-        query = PrivacyQuery(**{name: values.pop(name) for name in shared})
-        return respond(FAMILIES[mechanism](**values), query, values)
+        query = {name: values.pop(name) for name in shared}
+        return respond(FAMILIES[mechanism](**values), values, **query)
 
     command.__doc__ = f"{text}\n\n\b\nExample:\n  colonnade privacy {example}"
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -127,7 +122,6 @@ _command(
     "Scale of the noise.",
     "Discrete Laplace noise on integers, whole or dealt by several owners as Pólya parts.",
     sensitivity=_number("L1 sensitivity of the integers."),
-    others=_number(OTHERS.format(" of a record"), None),
     **ADDED,
     **OWNERS,
     **ENTRIES,
@@ -140,8 +134,6 @@ _command(
     "Skellam noise on integers, whole or dealt by several owners in parts.",
     l1=_number("L1 sensitivity of the integers."),
     l2=_number("L2 sensitivity of the integers."),
-    others_l1=_number(OTHERS.format(""), None),
-    others_l2=_number("The same in L2.", None),
     **ADDED,
     **OWNERS,
     **ENTRIES,
@@ -179,8 +171,5 @@ _command(
     radius=_option(float, "k: weights are projected to ‖w‖ ≤ k.", 1.0),
     step_size=_option(float, "η of gradient descent.", 0.1),
     clip=_option(float, "C: the passive party clips what it receives to ±C.", 1.0),
-    active_cap=_option(float, "Norm of the active party's rows.", 0.5**0.5),
-    passive_cap=_option(float, "Norm of the passive party's rows.", 0.5**0.5),
-    grid=_number("Messages are rounded to multiples of it.", Fraction(1, 1 << 16)),
     times=_option(int, "How often every record is used.", ..., "--epochs"),
 )

@@ -1,7 +1,7 @@
 """What `colonnade privacy` answers: ε for every observer of a mechanism, or the least noise for an ε.
 
 Everything but the noise of a `MechanismFamily` is fixed, and its `views` say what each observer is left with. Whatever
-is asked, from noise to ε, from ε to noise or as a curve, is accounting of these views.
+is asked, from noise to ε or from ε to noise, is accounting of these views.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import typer
@@ -34,7 +33,6 @@ from colonnade.privacy.guarantee import Guarantee, View, account, check_claim
 from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, PartOf, Reader, Server
 from colonnade.privacy.paper import PaperFigure
 from colonnade.privacy.sensitivity import messages as sensitivities
-from colonnade.report.charts import Axes, Series, check_plot_path, draw
 from colonnade.report.facts import guarantee_facts
 
 ROUNDED = "ε is rounded up; a calibrated parameter is rounded to the safe side at six digits and accounted for again."
@@ -48,7 +46,9 @@ WHOLE = "One whole noise; parts that several dealers add are accounted for alike
 TRUNCATED = "Whole noises are exact and cost no δ; dealt parts are truncated, so they need δ > 0."
 CLASSICAL = "ε by Lemma 1 of HDP-VFL, classical Gaussian"
 FIXED = "the parties' embeddings are fixed or public maps, so that a record acts through its own rows only"
-_MOST_POINTS = 16
+
+# Of messages: the norm of a party's rows, and what they are rounded to multiples of.
+CAP, GRID = 0.5**0.5, Fraction(1, 1 << 16)
 
 Views: TypeAlias = tuple[View, ...]
 Figures: TypeAlias = tuple[PaperFigure, ...]
@@ -59,7 +59,7 @@ class MechanismFamily:
     """A mechanism with everything fixed but its noise, which can be drawn from `least` to `greatest`.
 
     `views(noise, times)` has what each observer is left with. `search(event, epsilon, delta)` replaces the usual
-    calibration where less of a parameter hides more. `needs_delta` says that the noise is truncated.
+    calibration where less of a parameter hides more.
     """
 
     name: str
@@ -71,7 +71,6 @@ class MechanismFamily:
     search: Callable[[Any, float, float], Fraction] | None = None
     paper: Callable[[Fraction, int, float], Figures] = lambda *_: ()
     repeats: str = "releases"
-    needs_delta: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,13 +100,13 @@ LAWS: Mapping[str, tuple[str, str, tuple[str, ...], Fraction, Fraction]] = {
     "discrete-laplace": ("discrete Laplace noise", "scale", (TRUNCATED, AS_GIVEN), *SCALES),
     "skellam": ("Skellam noise", "μ", (NEAR_ITS_LAW, AS_GIVEN), skellam.SMALLEST_MU, skellam.LARGEST_MU),
 }
-# One release, by the noise, the sensitivity, and how many parts of it an observer knows.
+# One release, by the noise, the sensitivities, and how many parts of it an observer knows.
 EVENTS: Mapping[str, Callable[..., Event]] = {
     "gaussian": lambda noise, change, **_: events.Gaussian(change, noise),
     "discrete-gaussian": lambda noise, change, **dealt: DiscreteGaussianNoise(noise).event(change, **dealt),
     "laplace": lambda noise, change, **_: events.Laplace(change, noise),
     "discrete-laplace": lambda noise, change, **dealt: DiscreteLaplaceNoise(noise).event(change, **dealt),
-    "skellam": lambda noise, change, **dealt: SkellamNoise(noise).event(VectorChange(*change), **dealt),
+    "skellam": lambda noise, l1, l2, **dealt: SkellamNoise(noise).event(VectorChange(l1, l2), **dealt),
 }
 
 
@@ -119,19 +118,12 @@ def added_noise(
     owners: int = 1,
     threshold: int | None = None,
     entries: int | None = None,
-    **norms: Fraction | None,
+    **norms: Fraction,
 ) -> MechanismFamily:
     """Noise that so many owners deal in parts of 1/(owners − t), of whom t may collude.
 
-    `norms` are the sensitivities, by the names that the law has for them, and those of the `others`' part.
+    `norms` are the sensitivities, by the names that the law has for them.
     """
-    own = {name: norm for name, norm in norms.items() if norm is not None and not name.startswith("others")}
-    theirs = {name: norms.get("others" if name == "sensitivity" else f"others_{name}") for name in own}
-    if all(norm is None for norm in theirs.values()):
-        # To replace is to zero out and to put in, so twice the sensitivity of zeroing out is always enough.
-        theirs = {name: norm if unit == REPLACE.name else 2 * norm for name, norm in own.items()}
-    if None in theirs.values():
-        raise PlanError("give both --others-l1 and --others-l2, or neither.")
     t = threshold
     if t is None:
         t = 0 if owners == 1 else max(1, (owners - 1) // 2)
@@ -143,15 +135,15 @@ def added_noise(
     if rate is not None and not 0 < rate <= 1:
         raise PlanError(f"--rate {rate}: a sampling rate is above 0 and at most 1.")
     about = ZERO_OUT if unit == ZERO_OUT.name else REPLACE
+    own = tuple(norms[name] for name in sorted(norms))  # l1 before l2, however they were typed
+    # To replace is to zero out and to put in, so twice the sensitivity of zeroing out is always enough.
+    others = own if about == REPLACE else tuple(2 * norm for norm in own)
     hidden = "" if rate is None else ", and it learns neither who is in a batch nor how many"
     colluding = {0: "no owner disclose", 1: "one owner discloses"}.get(t, f"{t} owners disclose")
     dealt = {"entries": entries or LARGEST_DRAW, "parts": owners, "of": owners - t}
 
-    def change(norms: Mapping[str, Any]) -> Any:
-        return (norms["l1"], norms["l2"]) if law == "skellam" else norms["sensitivity"]
-
     def views(noise: Fraction, times: int) -> Views:
-        blind: Any = EVENTS[law](noise, change(own), known=t, **dealt)
+        blind: Any = EVENTS[law](noise, *own, known=t, **dealt)
         blind = Repeated(blind if rate is None else events.PoissonSampled(rate, blind), times)
         if owners == 1:
             return (View(Reader(), about, blind, f"whoever draws the noise keeps it secret{hidden}"),)
@@ -160,20 +152,19 @@ def added_noise(
         for known in sorted({1, max(t, 1)}):
             # Owners know the batches, so a sample hides nothing from them and every release may use the record.
             provided = "it sees only the noisy sums besides its own columns and noise parts"
-            seen = Repeated(EVENTS[law](noise, change(theirs), known=known, **dealt), times)
+            seen = Repeated(EVENTS[law](noise, *others, known=known, **dealt), times)
             found.append(View(AnyOwners.of(known), OthersPart(), seen, provided))
         return tuple(found)
 
     def paper(sigma: Fraction, times: int, delta: float) -> Figures:
         """What the classical formula says of one release of normal noise."""
-        if times > 1 or rate is not None or delta == 0:
+        if law != "gaussian" or times > 1 or rate is not None or delta == 0:
             return ()
-        return (_claimed(delta, float(own["sensitivity"]), sigma, CLASSICAL),)
+        return (_claimed(delta, float(own[0]), sigma, CLASSICAL),)
 
-    family = MechanismFamily(*LAWS[law], views)
-    if law == "discrete-laplace" and owners - t > 1:
-        return replace(family, greatest=LARGEST_DEALT_SCALE, needs_delta=True)
-    return replace(family, paper=paper) if law == "gaussian" else family
+    family = MechanismFamily(*LAWS[law], views, paper=paper)
+    parts = law == "discrete-laplace" and owners - t > 1
+    return replace(family, greatest=LARGEST_DEALT_SCALE) if parts else family
 
 
 def _claimed(delta: float, change: float, sigma: Fraction, formula: str) -> PaperFigure:
@@ -298,34 +289,24 @@ def poisson_binomial(
     return MechanismFamily(name, "β", notes, *bounds, views, search, paper, repeats)
 
 
-def messages(
-    *,
-    rows: int,
-    batch: int,
-    sender: str,
-    clip: float,
-    active_cap: float,
-    passive_cap: float,
-    grid: Fraction,
-    **descent: float,
-) -> MechanismFamily:
+def messages(*, rows: int, batch: int, sender: str, clip: float, **descent: float) -> MechanismFamily:
     """What the passive or the active party sends; `descent` has its `radius` and `step_size`."""
-    rounded, passive = descent | {"grid": float(grid)}, sender == "passive"
+    rounded, passive = descent | {"grid": float(GRID)}, sender == "passive"
 
     @cache
     def steps(epochs: int) -> tuple[Fraction, ...]:
         schedule = sensitivities.Schedule(rows, batch, epochs)
         if passive:
-            moved = sensitivities.passive_messages(schedule, cap=passive_cap, clip=clip, **rounded)
+            moved = sensitivities.passive_messages(schedule, cap=CAP, clip=clip, **rounded)
         else:
-            bounds = sensitivities.logistic_bounds(radius=descent["radius"], active_cap=active_cap)
-            moved = sensitivities.active_messages(schedule, bounds, cap=active_cap, **rounded)
+            bounds = sensitivities.logistic_bounds(radius=descent["radius"], active_cap=CAP)
+            moved = sensitivities.active_messages(schedule, bounds, cap=CAP, **rounded)
         # Fractions keep Δ/grid exact: a float quotient could round down. Equal steps share one.
-        exact = {step: Fraction(step) / grid for step in set(moved.per_step)}
+        exact = {step: Fraction(step) / GRID for step in set(moved.per_step)}
         return tuple(exact[step] for step in moved.per_step)
 
     def views(sigma: Fraction, epochs: int) -> Views:
-        variance = (sigma / grid) ** 2
+        variance = (sigma / GRID) ** 2
         DiscreteGaussianNoise(variance)  # refuses what cannot be drawn
         event = Approximated(PerStep(steps(epochs), variance), draws=epochs * rows)
         clips = f", {sender} clips what it receives to ±{clip:g}" if passive else ""
@@ -346,10 +327,10 @@ def messages(
 
     notes = (
         NEAR_ITS_LAW,
-        f"Messages are rounded to a grid of {grid}, which adds √b grid steps to every sensitivity.",
+        f"Messages are rounded to a grid of {GRID}, which adds √b grid steps to every sensitivity.",
         "Every passive party must receive the same noisy message: fresh noise for each could be averaged.",
     )
-    least, greatest = (Fraction(float(variance * grid**2) ** 0.5) for variance in VARIANCES)
+    least, greatest = (Fraction(float(variance * GRID**2) ** 0.5) for variance in VARIANCES)
     bounds = least * Fraction(1001, 1000), greatest * Fraction(999, 1000)
     name = f"discrete Gaussian noise on the {sender} party's messages"
     return MechanismFamily(name, "σ", notes, *bounds, views, paper=paper, repeats="epochs")
@@ -363,168 +344,125 @@ FAMILIES: Mapping[str, Callable[..., MechanismFamily]] = {
 }
 
 
-@dataclass(frozen=True)
-class PrivacyQuery:
-    """What is asked of a mechanism: a noise parameter, or the ε that it should be calibrated to."""
-
-    noise: Fraction | None = None
-    epsilon: float | None = None
-    delta: float = 1e-5
-    times: int = 1
-    to: str | None = None
-    paper: bool = False
-    plot: Path | None = None
-    against: str = "delta"
-
-    def __post_init__(self) -> None:
-        if (self.noise is None) == (self.epsilon is None):
-            raise PlanError(
-                "give either the noise or --epsilon: from the noise to ε, or from ε to the least noise."
-            )
-        if not 0 <= self.delta < 1:
-            raise PlanError(f"--delta {self.delta:g}: δ is a probability, at least 0 and less than 1.")
-        if self.epsilon is not None and not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise PlanError(f"--epsilon {self.epsilon:g}: privacy loss is a positive number. Try 1.")
-        if self.times < 1:
-            raise PlanError(f"--times {self.times}: a release is made at least once.")
-        if self.to is not None and self.epsilon is None:
-            raise PlanError("--for says whom --epsilon is meant for; without --epsilon it has no use.")
-
-
 def work_out(
-    mechanism: MechanismFamily, query: PrivacyQuery
-) -> tuple[Fraction, str | None, Views, list[Guarantee]]:
-    """The noise, whom it was calibrated for if ε was asked, and for each observer what it sees and its guarantee.
+    mechanism: MechanismFamily,
+    *,
+    noise: Fraction | None,
+    epsilon: float | None,
+    delta: float,
+    times: int,
+    to: str | None = None,
+) -> tuple[Fraction, str | None, list[tuple[View, Guarantee]]]:
+    """The noise, whom it was calibrated for if ε was asked, and what each observer sees with its guarantee.
 
     There is no bound where accounting refuses one observer only.
     """
-    if mechanism.needs_delta and query.delta == 0:
-        raise PrivacyError(
-            "noise dealt in parts is truncated, so no ε holds at δ = 0. Give --delta, for instance 1e-9."
+    if (noise is None) == (epsilon is None):
+        raise PlanError(
+            "give either the noise or --epsilon: from the noise to ε, or from ε to the least noise."
         )
-    noise, to = query.noise, None
-    if query.epsilon is not None:
-        noise, to = _calibrated(mechanism, query, query.epsilon)
+    if not 0 <= delta < 1:
+        raise PlanError(f"--delta {delta:g}: δ is a probability, at least 0 and less than 1.")
+    if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
+        raise PlanError(f"--epsilon {epsilon:g}: privacy loss is a positive number. Try 1.")
+    if times < 1:
+        raise PlanError(f"--times {times}: a release is made at least once.")
+    if to is not None and epsilon is None:
+        raise PlanError("--for says whom --epsilon is meant for; without --epsilon it has no use.")
+    if epsilon is not None:
+        noise, to = _calibrated(mechanism, epsilon, delta, times, to)
     if noise is None or noise <= 0:
         raise PlanError(f"{mechanism.parameter} = {noise}: without noise nothing is hidden.")
-    views = mechanism.views(noise, query.times)
-    guarantees = []
-    for view in views:
+    seen = []
+    for view in mechanism.views(noise, times):
         check_claim(view.event, observer=view.observer, unit=view.unit)
-        epsilon, method = math.inf, "no bound"
+        bound, method = math.inf, "no bound"
         with suppress(PrivacyError):  # the others are still told
-            cost = account(view.event, query.delta)
-            epsilon, method = cost.epsilon, cost.method
-        guarantees.append(Guarantee(view.observer, view.unit, epsilon, query.delta, view.assumption, method))
-    if all(math.isinf(item.epsilon) for item in guarantees):
-        account(views[0].event, query.delta)  # says why
-    return noise, to, views, guarantees
+            cost = account(view.event, delta)
+            bound, method = cost.epsilon, cost.method
+        seen.append((view, Guarantee(view.observer, view.unit, bound, delta, view.assumption, method)))
+    if all(math.isinf(guarantee.epsilon) for _, guarantee in seen):
+        account(seen[0][0].event, delta)  # says why
+    return noise, to, seen
 
 
-def _calibrated(mechanism: MechanismFamily, query: PrivacyQuery, epsilon: float) -> tuple[Fraction, str]:
+def _calibrated(
+    mechanism: MechanismFamily, epsilon: float, delta: float, times: int, to: str | None
+) -> tuple[Fraction, str]:
     """The least noise that keeps the observers whom ε is meant for within it, and who they are."""
 
     def drawable(noise: Fraction) -> Fraction:
         return min(max(noise, mechanism.least), mechanism.greatest)
 
     def event(place: int, noise: Fraction) -> Event:
-        return mechanism.views(drawable(noise), query.times)[place].event
+        return mechanism.views(drawable(noise), times)[place].event
 
     some = drawable(Fraction(1, 4))
-    kinds = [view.observer.name.split(":")[0] for view in mechanism.views(some, query.times)]
-    to = query.to or ("server" if "server" in kinds else kinds[0])
+    kinds = [view.observer.name.split(":")[0] for view in mechanism.views(some, times)]
+    to = to or ("server" if "server" in kinds else kinds[0])
     places = [place for place, kind in enumerate(kinds) if to in ("everyone", kind)]
     if not places:
         there = ", ".join(dict.fromkeys(kinds))
         raise PlanError(f"--for {to}: this release has no such observer. It has {there}; or say everyone.")
     if mechanism.search is not None:
         wanted = places[:1] if to == "server" else places
-        return min(mechanism.search(event(place, some), epsilon, query.delta) for place in wanted), to
-    found = (calibrate(partial(event, place), epsilon=epsilon, delta=query.delta) for place in places)
+        return min(mechanism.search(event(place, some), epsilon, delta) for place in wanted), to
+    found = (calibrate(partial(event, place), epsilon=epsilon, delta=delta) for place in places)
     noise = drawable(max(found))
     # A target that even the largest drawable noise misses looks met nowhere; one met by the least is met there.
-    if any(account(event(place, noise), query.delta).epsilon > epsilon for place in places):
+    if any(account(event(place, noise), delta).epsilon > epsilon for place in places):
         raise PlanError(f"no {mechanism.parameter} that can be drawn keeps this within ε = {epsilon:g}.")
     return noise, to
 
 
-def respond(mechanism: MechanismFamily, query: PrivacyQuery, given: dict[str, Any]) -> Answer:
-    """The answer, with the options that were `given`; its curve is drawn where one is asked for."""
-    if query.plot is not None:
-        check_plot_path(query.plot)
+def respond(
+    mechanism: MechanismFamily,
+    given: dict[str, Any],
+    *,
+    epsilon: float | None,
+    delta: float,
+    times: int,
+    paper: bool,
+    **query: Any,
+) -> Answer:
+    """The answer to what is asked of a mechanism, whose own options were `given`."""
     try:
-        noise, to, views, guarantees = work_out(mechanism, query)
-        lines = () if query.plot is None else _curve(mechanism, query, noise, views)
+        noise, to, seen = work_out(mechanism, epsilon=epsilon, delta=delta, times=times, **query)
     except (ValueError, TypeError) as error:
         # Pure functions speak of their own arguments, which are what the user gave.
         raise PlanError(f"{error}.") from None
-    # For people six digits, or the fraction itself where it is short.
-    amount = f"{float(noise):.6g}"
-    if Fraction(amount) != noise and len(str(noise)) <= 12:
-        amount = str(noise)
-    title, plot = f"{mechanism.name}, {mechanism.parameter} = {amount}", None
-    if query.plot is not None:
-        axes = Axes(f"number of {mechanism.repeats}", "ε", whole_x=True)
-        if query.against == "delta":
-            axes = Axes("δ", "ε", log_x=True)
-        draw(query.plot, lines, axes, title=title)
-        curves = [{"label": line.label, "x": line.xs, "epsilon": line.ys} for line in lines]
-        plot = {"file": str(query.plot), "against": query.against, "curves": curves}
     # The rate is said apart, and classes are not used where the label is a number.
     apart = {"rate", "classes"} if given.get("regression") else {"rate"}
     shown = {name: str(value) if isinstance(value, Fraction) else value for name, value in given.items()}
-    target = {"epsilon": query.epsilon, "delta": query.delta, "for": to} if to else None
-    figures = mechanism.paper(noise, query.times, query.delta) if query.paper else ()
+    figures = mechanism.paper(noise, times, delta) if paper else ()
     said = [{"label": papers.LABEL, **asdict(figure), "sentence": str(figure)} for figure in figures]
+    target = {"epsilon": epsilon, "delta": delta, "for": to} if to else None
+    exact = {"name": mechanism.parameter, "value": float(noise), "exact": str(noise), "calibrated": target}
     data = {
         "mechanism": mechanism.name,
         "given": {name: value for name, value in shown.items() if value is not None and name not in apart},
-        "noise": {
-            "name": mechanism.parameter,
-            "value": float(noise),
-            "exact": str(noise),
-            "calibrated": target,
-        },
-        "delta": query.delta,
-        "times": query.times,
+        "noise": exact,
+        "delta": delta,
+        "times": times,
         "times_of": mechanism.repeats,
         "rate": shown.get("rate"),
         "guarantees": [
-            {**guarantee_facts(item).to_data(), "event": event_to_data(view.event)}
-            for item, view in zip(guarantees, views, strict=True)
+            {**guarantee_facts(item).to_data(), "event": event_to_data(view.event)} for view, item in seen
         ],
         "notes": [ROUNDED, *mechanism.notes],
-        "paper": said if query.paper else None,
-        "plot": plot,
+        "paper": said if paper else None,
     }
-    return Answer(data, lambda _: "\n".join(_text(title, data)))
+    return Answer(data, "\n".join(_lines(data)))
 
 
-def _curve(
-    mechanism: MechanismFamily, query: PrivacyQuery, noise: Fraction, seen: Views
-) -> tuple[Series, ...]:
-    """ε of every observer over δ, or over the number of repetitions; points that are refused are left out."""
-    if query.against == "delta":
-        deltas = [10 ** (-10 + step / 2) for step in range(17)]
-        places = [(delta, seen, delta) for delta in deltas]
-    else:
-        most = query.times if query.times > 1 else 100
-        counts = sorted({1, *(math.ceil(most * step / _MOST_POINTS) for step in range(1, _MOST_POINTS + 1))})
-        places = [(float(count), mechanism.views(noise, count), query.delta) for count in counts]
-    drawn = []
-    for place, view in enumerate(seen):
-        points = []
-        for x, views, delta in places:
-            with suppress(PrivacyError):
-                points.append((x, account(views[place].event, delta).epsilon))
-        if points:
-            xs, ys = zip(*points, strict=True)
-            drawn.append(Series(f"{view.observer.name}, {view.unit.name}", xs, ys))
-    return tuple(drawn)
-
-
-def _text(first: str, data: dict[str, Any]) -> list[str]:
-    if target := data["noise"]["calibrated"]:
+def _lines(data: dict[str, Any]) -> list[str]:
+    noise, exact = data["noise"], data["noise"]["exact"]
+    # For people six digits, or the fraction itself where it is short.
+    amount = f"{noise['value']:.6g}"
+    if Fraction(amount) != Fraction(exact) and len(exact) <= 12:
+        amount = exact
+    first = f"{data['mechanism']}, {noise['name']} = {amount}"
+    if target := noise["calibrated"]:
         aim = f"ε = {target['epsilon']:g} at δ = {target['delta']:g}"
         first += f", the least for {aim} for the observer {target['for']}"
     if data["times"] > 1:
@@ -536,5 +474,4 @@ def _text(first: str, data: dict[str, Any]) -> list[str]:
         lines += ["", "What the papers' own formulas say:"]
         figures = [f"  {figure['sentence']}" for figure in data["paper"]]
         lines += figures or ["  No paper has a formula for this release."]
-    lines += ["", *(f"  {note}" for note in data["notes"])]
-    return [*lines, "", f"Plot: {data['plot']['file']}"] if data["plot"] else lines
+    return [*lines, "", *(f"  {note}" for note in data["notes"])]

@@ -11,7 +11,7 @@ from colonnade.cli.screen import LABEL, RUN, VERBOSE, Answer, argument, check_fr
 from colonnade.errors import InputError
 from colonnade.report.plain import table_lines
 from colonnade.runs import recovery, run_folders
-from colonnade.runs.folders import MODELS, write_named
+from colonnade.runs.folders import write_named
 
 
 def recover(
@@ -43,10 +43,6 @@ def recover(
             failure.to_data(), lambda wide: f"{recovery.failure_text(failure, width=wide)}\n\n{nothing}"
         )
     place, record = recovery.recovered(run)
-    if record is None:
-        kept = sorted(str(path) for path in (place / MODELS).iterdir())
-        stopped = "A comparison was stopped. What it was charged for by then:"
-        return Answer({"models": kept}, f"{stopped} {', '.join(kept)}.")
     report = str(place / REPORT)
     return Answer(
         {**record.to_data(), "report": report},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from colonnade.cli import screen
-from colonnade.cli.screen import TASKS, Answer, argument, check_free, complete_tasks, flag, option, progress
+from colonnade.cli.screen import TASKS, Answer, argument, check_free, flag, option, progress
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import ColumnMissing, InputError
 from colonnade.federation.files import write_whole
@@ -124,9 +124,7 @@ def new(
     identity: list[str] = option(
         "--id [PARTY:]COLUMN", "The column that says who a row is, of one party or of all; repeat.", []
     ),
-    task: str = option(
-        "--task -t", f"One of {', '.join(TASKS)}.", "classification", autocompletion=complete_tasks
-    ),
+    task: str = option("--task -t", f"One of {', '.join(TASKS)}.", "classification"),
     epsilon: float = option("--epsilon -e", "What the server and readers may learn.", 1.0),
 ) -> Answer:
     """Write a job, and for every party its own file and a schema to fill in, with comments.
@@ -153,8 +151,10 @@ def new(
             text = _schema(source, identity=ids.get(name), label=held, task=task)
             write_whole(made.draft / f"{name}.schema.toml", text)
             place = source if source.is_absolute() else Path(os.path.relpath(source, folder))
-            write_whole(made.draft / f"{name}.toml", _party(name, place, epsilon))
-        write_whole(made.draft / "job.toml", _job(folder.name, tuple(data), holder, task, epsilon))
+            own = party_text(name, str(place), 4 * epsilon, f"{name} people", 1e-6)
+            write_whole(made.draft / f"{name}.toml", own)
+        agreed = job_text(folder.name, tuple(data), holder, task, epsilon, 1e-6)
+        write_whole(made.draft / "job.toml", agreed)
         finished = made.finish()
     files = sorted(path.name for path in finished.iterdir())
     lines = [
@@ -248,32 +248,36 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _party(name: str, data: Path, epsilon: float) -> str:
+def party_text(
+    name: str, data: str, budget: float, dataset: str, delta: float, *, public: bool = False, above: str = ""
+) -> str:
+    """A party's own file; `above` leads to where its schema and its ledger lie."""
     return f"""# {name}'s own file: it never leaves {name}.
 party = "{name}"
-data = {_quoted(str(data))}
-schema = "{name}.schema.toml"
-dataset = "{name} people"   # budgets are per data set: name it after the people in it
-ledger = "{name}.ledger"    # made on first use; keep it on a local disk
-# public = true           # only if anybody may have this data: then accuracy may be measured on it
+data = {_quoted(data)}
+schema = "{above}{name}.schema.toml"
+dataset = "{dataset}"   # budgets are per data set: name it after the people in it
+ledger = "{above}{name}.ledger"    # made on first use; keep it on a local disk
+{"" if public else "# "}public = true           # only if anybody may have this data: accuracy may be measured on it
 
 [[budget]]                # the most that each observer may ever learn about one record of this data set
-epsilon = {4 * epsilon:g}
-delta = 1e-6
+epsilon = {budget:g}
+delta = {delta:g}
 """
 
 
-def _job(name: str, parties: tuple[str, ...], active: str | None, task: str, epsilon: float) -> str:
-    named = ", ".join(f'"{party}"' for party in parties)
+def job_text(
+    name: str, parties: Sequence[str], active: str | None, task: str, epsilon: float, delta: float
+) -> str:
     pad = " " * max(1, 15 - len(active or ""))
     holder = "" if active is None else f'active = "{active}"{pad}# who holds the label\n'
     return f"""# What all parties agree on; everybody holds the same file.
 name = {_quoted(name)}
 task = "{task}"
 method = "moments"        # `colonnade compare` shows how others do on public data
-parties = [{named}]
+parties = {json.dumps(list(parties))}
 {holder}epsilon = {epsilon:<10g}      # for the server and for readers; each party's own ε is printed beside it
-delta = 1e-6              # well below one over the number of people
+delta = {delta:<10g}        # well below one over the number of people
 """
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
-import re
 import shutil
 import sys
 import time
@@ -20,7 +18,6 @@ from typing import Any, TextIO
 
 import typer
 
-import colonnade
 from colonnade.errors import CannotWrite, InputError, NameInUse
 from colonnade.federation.files import plain
 from colonnade.report.plain import STEPS, one_line
@@ -28,13 +25,6 @@ from colonnade.report.plain import STEPS, one_line
 WIDEST = 100
 # Seconds between two lines of progress where there is no terminal.
 EVERY = 5.0
-# Red, green, dim: by the words that say so.
-_COLOURS = {"bad": "31", "good": "32", "faint": "2"}
-_MARKED = re.compile(
-    r"(?P<bad>^error E\d+|(?:no|No) privacy\b|(?:not|Not) within every budget|\brefused\b|\bDEFECT\b|(?<=  )0(?=  |$))"
-    r"|(?P<good>\b[Ww]ithin every budget)|(?P<faint>\bwithin noise\b|\bhidden by noise\b)",
-    re.MULTILINE,
-)
 
 Advance = Callable[[str, int, int], None]
 
@@ -74,11 +64,6 @@ def say(text: str, *, err: bool = False) -> None:
     if not _encodable(plain_text, stream):
         encoding = stream.encoding or "ascii"
         plain_text = plain_text.encode(encoding, "backslashreplace").decode(encoding)
-    # What is refused, spent or lost in noise is coloured where a terminal takes it and nobody declines (no-color.org).
-    if stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        plain_text = _MARKED.sub(
-            lambda match: f"\x1b[{_COLOURS[match.lastgroup or '']}m{match[0]}\x1b[0m", plain_text
-        )
     try:
         typer.echo(plain_text, err=err)
     except BrokenPipeError:
@@ -239,21 +224,3 @@ COLUMNS: list[str] = option("--columns -c NAME", "Only this column and others so
 
 
 TASKS = ("classification", "regression", "pca")
-_METHODS = Path(colonnade.__file__).parent / "methods"
-_NAME = re.compile(r'^ +name="([a-z-]+)",$', re.MULTILINE)
-
-
-def method_names() -> tuple[str, ...]:
-    texts = (path.read_text(encoding="utf-8") for path in sorted(_METHODS.glob("*/*.py")))
-    return tuple(name for text in texts for name in _NAME.findall(text))
-
-
-def complete_methods(incomplete: str) -> list[str]:
-    """Names of methods after the last comma that is there already."""
-    before, comma, last = incomplete.rpartition(",")
-    used = before.split(",")
-    return [f"{before}{comma}{name}" for name in method_names() if name.startswith(last) and name not in used]
-
-
-def complete_tasks(incomplete: str) -> list[str]:
-    return [name for name in TASKS if name.startswith(incomplete)]

@@ -19,10 +19,8 @@ RESERVE = "reserve"
 FAILED = "failed.json"
 BEGUN = "begun.json"
 """What a run notes of itself before it is charged (`colonnade.runs.recovery`)."""
-MODELS = "models"
-"""Where a comparison keeps what each of its trainings was charged for."""
 # What a run keeps as soon as it is opened: drafts that hold it are never removed.
-PAID = ("release.npz", "model.json", "paid.json", "parties/*.model.json", f"{MODELS}/*")
+PAID = ("release.npz", "model.json", "paid.json", "parties/*.model.json")
 ATTEMPTS = 100
 POLITE = (signal.SIGTERM, signal.SIGHUP)
 

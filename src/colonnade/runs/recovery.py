@@ -225,13 +225,13 @@ def put_away(name: Path) -> tuple[Path, FailureRecord] | None:
     return draft.rename(folders.free_name(name)), record
 
 
-def recovered(run: Path) -> tuple[Path, RunRecord | None]:
-    """Make the rest of a run that was stopped; where it lies, and its record: None for a comparison, which has none."""
+def recovered(run: Path) -> tuple[Path, RunRecord]:
+    """Make the rest of a run that was stopped; where it lies, and its record."""
     place = _place(run)
     with folders.left_behind(place) as free, folders.uninterrupted():
         if not free:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
-        record = None if (place / folders.MODELS).is_dir() else recover_run(place)
+        record = recover_run(place)
         for left in (folders.FAILED, folders.BEGUN):
             (place / left).unlink(missing_ok=True)
         if place.name.startswith("."):
