@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import colonnade
 
 ROOT = Path(colonnade.__file__).parent
@@ -32,6 +34,12 @@ def calls(tree: ast.AST) -> tuple[tuple[str, ast.Call], ...]:
 @cache
 def attributes(tree: ast.AST) -> tuple[str, ...]:
     return tuple(ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+
+
+def functions(tree: ast.AST, named: str = "") -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    found = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [node for node in found if not named or node.name == named]
 
 
 def uses_randomness_source(tree: ast.AST) -> bool:
@@ -66,26 +74,25 @@ def test_arrays_are_loaded_without_pickle() -> None:
                 assert [ast.unparse(value) for value in allowed] == ["False"], name
 
 
-def test_the_secret_is_interpolated_only_by_the_door() -> None:
-    """`reconstruct` is defined in the crypto room and called in one function: `open_to`."""
-    for name, tree in TREES.items():
-        if name.startswith("crypto/"):
-            continue
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                inside = [called for called, _ in calls(function) if called.split(".")[-1] == "reconstruct"]
-                assert not inside or (name, function.name) == ("protocols/sharing.py", "open_to"), name
-
-
-def test_masked_words_are_summed_only_by_the_secure_sum() -> None:
-    """The other way to learn something together: adding masked words, in one function."""
-    for name, tree in TREES.items():
-        if name.startswith("crypto/"):
-            continue
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                inside = [called for called, _ in calls(function) if called == "ring.total"]
-                assert not inside or (name, function.name) == ("protocols/secure_sum.py", "secure_sum"), name
+@pytest.mark.parametrize(
+    ("called", "place", "function"),
+    [
+        ("reconstruct", "protocols/sharing.py", "open_to"),
+        ("ring.total", "protocols/secure_sum.py", "secure_sum"),
+    ],
+)
+def test_parties_learn_something_together_in_two_functions_only(
+    called: str, place: str, function: str
+) -> None:
+    """Shares are interpolated, and masked words are summed, in one function each outside of the crypto room."""
+    found = {
+        (name, node.name)
+        for name, tree in TREES.items()
+        if not name.startswith("crypto/")
+        for node in functions(tree)
+        if any(text == called or text.endswith(f".{called}") for text, _ in calls(node))
+    }
+    assert found == {(place, function)}
 
 
 def test_ciphertexts_are_decrypted_only_where_owners_meet_without_a_server() -> None:
@@ -102,13 +109,8 @@ def test_ciphertexts_are_decrypted_only_where_owners_meet_without_a_server() -> 
 
 
 def test_the_encrypted_path_charges_before_anything_else() -> None:
-    (coroutine,) = [
-        node
-        for node in ast.walk(TREES["methods/encrypted/protocol.py"])
-        if isinstance(node, ast.AsyncFunctionDef) and node.name == "encrypted_gradient"
-    ]
-    first = coroutine.body[1]  # after the docstring
-    assert "charge_first" in ast.unparse(first)
+    (coroutine,) = functions(TREES["methods/encrypted/protocol.py"], "encrypted_gradient")
+    assert "charge_first" in ast.unparse(coroutine.body[1]), "after the docstring"
 
 
 def test_numbers_of_any_size_are_decrypted_only_for_data_that_is_public() -> None:
@@ -118,11 +120,7 @@ def test_numbers_of_any_size_are_decrypted_only_for_data_that_is_public() -> Non
         for name, tree in TREES.items()
         if any("decrypt_any_size" in x for x in imports(tree)) and not name.startswith("crypto/")
     ]
-    (answer,) = [
-        node
-        for node in ast.walk(TREES[door])
-        if isinstance(node, ast.AsyncFunctionDef) and node.name == "answer"
-    ]
+    (answer,) = functions(TREES[door], "answer")
     (branch,) = [
         node for node in ast.walk(answer) if isinstance(node, ast.If) and "bounded" in ast.unparse(node.test)
     ]
@@ -132,12 +130,8 @@ def test_numbers_of_any_size_are_decrypted_only_for_data_that_is_public() -> Non
 
 def test_whoever_opens_charges_before_it_tells() -> None:
     for name, opener in (("protocols/sharing.py", "open_to"), ("protocols/secure_sum.py", "secure_sum")):
-        functions = [
-            node
-            for node in ast.walk(TREES[name])
-            if isinstance(node, ast.AsyncFunctionDef) and node.name == opener
-        ]
-        lines = {called: node.lineno for called, node in reversed(list(calls(functions[0])))}
+        (function,) = functions(TREES[name], opener)
+        lines = {called: node.lineno for called, node in reversed(calls(function))}
         assert lines["party.ledger.charge"] < lines["tell"], opener
 
 
@@ -159,8 +153,7 @@ def test_nothing_is_validated_by_assert() -> None:
 
 
 def test_every_module_is_documented() -> None:
-    for name, tree in TREES.items():
-        assert ast.get_docstring(tree), name
+    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
 
 
 def test_every_exported_name_has_an_example_that_runs() -> None:

@@ -15,10 +15,13 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corpus_cases import Case, apply
+from corpus_cases import Case, Changes
+
+from colonnade.cli.app import run
 
 COLONNADE = (sys.executable, "-c", "from colonnade.cli import main; main()")
 PATIENCE = 120.0
@@ -41,7 +44,8 @@ class Ending:
 def run_case(case: Case, folder: Path) -> tuple[Ending, list[str]]:
     """Spoil the copy of a stage, run the verb in it, and say how it ended and which laws that breaks."""
     with _in(folder, case.env):
-        apply(case.changes, folder)
+        for verb, *given in case.changes:
+            getattr(Changes(folder), verb)(*given)
         before = Disk.of(folder)
         ending = _as_process(case, folder) if case.process else _here(case.run)
     return ending, [*_said(case, ending), *before.broken(Disk.of(folder), case)]
@@ -110,20 +114,17 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 @contextlib.contextmanager
 def _in(folder: Path, env: dict[str, str]) -> Iterator[None]:
-    place, known = Path.cwd(), dict(os.environ)
-    os.chdir(folder)
+    known = dict(os.environ)
     os.environ.update({name: value.replace("{here}", str(folder)) for name, value in env.items()})
     try:
-        yield
+        with contextlib.chdir(folder):
+            yield
     finally:
-        os.chdir(place)
         os.environ.clear()
         os.environ.update(known)
 
 
 def _here(words: tuple[str, ...]) -> Ending:
-    from colonnade.cli.app import run
-
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run(list(words))
@@ -132,22 +133,12 @@ def _here(words: tuple[str, ...]) -> Ending:
 
 def _as_process(case: Case, folder: Path) -> Ending:
     """As a process of its own, under the settings that the case names."""
-    known = dict(case.settings)
-    out: int = subprocess.PIPE
-    stdout = known.pop("stdout", "pipe")
-    if stdout == "full":
-        out = os.open("/dev/full", os.O_WRONLY)
-    before = _prepared(
-        closed=stdout == "closed",
-        umask=known.pop("umask", None),
-        largest=known.pop("largest_file", None),
-        rights=known.pop("rights", False),
-        files=known.pop("open_files", None),
-    )
-    send = known.pop("send", None)
-    if known:
-        raise ValueError(f"{case}: no such settings: {', '.join(known)}")
+    stdout, send = case.settings.get("stdout"), case.settings.get("send")
+    if unknown := case.settings.keys() - {"stdout", "send", "umask", "largest_file", "rights", "open_files"}:
+        raise ValueError(f"{case}: no such settings: {', '.join(unknown)}")
+    out = os.open("/dev/full", os.O_WRONLY) if stdout == "full" else subprocess.PIPE
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    before = partial(_prepare, case.settings)
     process = subprocess.Popen(
         [*COLONNADE, *case.run], cwd=folder, stdout=out, stderr=subprocess.PIPE, env=env, preexec_fn=before
     )
@@ -167,46 +158,33 @@ def _as_process(case: Case, folder: Path) -> Ending:
     return Ending(process.returncode, *said)
 
 
-def _prepared(
-    *, closed: bool, umask: str | None, largest: int | None, rights: bool, files: int | None
-) -> Any:
-    def before() -> None:
-        if closed:
-            os.close(1)
-        if umask is not None:
-            os.umask(int(umask, 8))
-        if largest is not None:
-            # Python ignores the signal, so that writing fails as on a full disk.
-            resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
-        if files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-        if rights and os.geteuid() == 0:
-            libc = ctypes.CDLL(None)
-            for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
-                libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-
-    return before
+def _prepare(settings: dict[str, Any]) -> None:
+    if settings.get("stdout") == "closed":
+        os.close(1)
+    if "umask" in settings:
+        os.umask(int(settings["umask"], 8))
+    # Python ignores the signal of a file that is too large, so that writing fails as on a full disk.
+    for name, limit in (("largest_file", resource.RLIMIT_FSIZE), ("open_files", resource.RLIMIT_NOFILE)):
+        if name in settings:
+            resource.setrlimit(limit, (settings[name], settings[name]))
+    if settings.get("rights") and os.geteuid() == 0:
+        libc = ctypes.CDLL(None)
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
 def _signal(
-    process: subprocess.Popen[bytes],
-    folder: Path,
-    *,
-    name: str,
-    once: str,
-    after: float = 0.0,
-    times: int = 1,
+    process: subprocess.Popen[bytes], folder: Path, name: str, once: str, after: float = 0.0, times: int = 1
 ) -> None:
     """Send a signal so many seconds after a file is there, or a ledger holds a charge ("charged")."""
+
+    def there() -> bool:
+        if once == "charged":
+            return any(_charges(path) for path in folder.glob("*.ledger"))
+        return any(folder.glob(once))
+
     deadline = time.monotonic() + PATIENCE
-    while process.poll() is None and time.monotonic() < deadline:
-        there = (
-            any(_charges(path) for path in folder.glob("*.ledger"))
-            if once == "charged"
-            else any(folder.glob(once))
-        )
-        if there:
-            break
+    while process.poll() is None and time.monotonic() < deadline and not there():
         time.sleep(0.005)
     time.sleep(after)
     for _ in range(times):

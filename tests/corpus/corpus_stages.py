@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -80,12 +79,7 @@ STAGES: dict[str, Callable[[Path], None]] = {
 
 
 def _well(folder: Path, line: str) -> None:
-    before, said = Path.cwd(), io.StringIO()
-    os.chdir(folder)
-    try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            code = run(line.split())
-    finally:
-        os.chdir(before)
-    if code != 0:
-        raise ValueError(f"{line}: {said.getvalue()}")
+    said = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        if run(line.split()) != 0:
+            raise ValueError(f"{line}: {said.getvalue()}")

@@ -21,14 +21,8 @@ def _neighbours() -> list[Any]:
     for group, slow in product(GROUPS, (False, True)):
         alike = [case for case in CASES if (case.group, case.slow) == (group, slow)]
         for start in range(0, len(alike), TOGETHER):
-            marks = [pytest.mark.slow] if slow else []
-            rows.append(
-                pytest.param(
-                    tuple(alike[start : start + TOGETHER]),
-                    marks=marks,
-                    id=f"{group} from {alike[start].name}",
-                )
-            )
+            some, marks = tuple(alike[start : start + TOGETHER]), [pytest.mark.slow] if slow else []
+            rows.append(pytest.param(some, marks=marks, id=f"{group} from {some[0].name}"))
     return rows
 
 

@@ -21,27 +21,27 @@ SEEDS = tuple(
     and case.run[0] in ("train", "show", "ledger", "report", "schema", "runs")
 )
 FRAGMENTS = (
-    "",
-    "\0",
-    "\x1b[2J",
-    "\n",
-    "\u202e",
-    "=",
-    "[[",
-    '"""',
-    "nan",
-    "-0",
-    "1e999",
-    "9" * 400,
-    "{",
-    "é",
-    "\ufeff",
-    "'; DROP TABLE x; --",
-    "=HYPERLINK(1)",
-    "../../etc/passwd",
-    "ε",
-    "true",
+    *(
+        "",
+        "\0",
+        "\x1b[2J",
+        "\n",
+        "\u202e",
+        "=",
+        "[[",
+        '"""',
+        "nan",
+        "-0",
+        "1e999",
+        "9" * 400,
+        "{",
+        "é",
+        "\ufeff",
+        "ε",
+    ),
+    *("'; DROP TABLE x; --", "=HYPERLINK(1)", "../../etc/passwd", "true"),
 )
+FILES = ("job.toml", "bank.toml", "bank.schema.toml", "bank.csv", "insurer.toml")
 
 
 @st.composite
@@ -51,23 +51,10 @@ def mutated(draw: st.DrawFn) -> Case:
     if draw(st.booleans()):
         place = draw(st.integers(0, len(case.run) - 1))
         word = draw(st.sampled_from([piece for piece in FRAGMENTS if "\0" not in piece]))
-        words = (
-            *case.run[:place],
-            draw(st.sampled_from([word, case.run[place] + word])),
-            *case.run[place + 1 :],
-        )
-        return replace(case, run=words)
-    file = draw(st.sampled_from(["job.toml", "bank.toml", "bank.schema.toml", "bank.csv", "insurer.toml"]))
-    return replace(
-        case,
-        changes=(
-            *case.changes,
-            (
-                "splice",
-                (file, draw(st.integers(0, 400)), draw(st.sampled_from(FRAGMENTS)), draw(st.integers(0, 20))),
-            ),
-        ),
-    )
+        words = draw(st.sampled_from([word, case.run[place] + word]))
+        return replace(case, run=(*case.run[:place], words, *case.run[place + 1 :]))
+    given = st.sampled_from(FILES), st.integers(0, 400), st.sampled_from(FRAGMENTS), st.integers(0, 20)
+    return replace(case, changes=(*case.changes, ("splice", *map(draw, given))))
 
 
 def holds(case: Case, stages: Stages) -> None:
@@ -88,16 +75,11 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Stages:
     return Stages(tmp_path_factory.mktemp("stages"))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(case=mutated())
-def test_a_case_with_a_chance_change_ends_as_every_case_must(case: Case, stages: Stages) -> None:
-    holds(case, stages)
+@pytest.mark.parametrize("examples", [40, pytest.param(3000, marks=pytest.mark.slow)])
+def test_a_case_with_a_chance_change_ends_as_every_case_must(examples: int, stages: Stages) -> None:
+    @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow])
+    @given(case=mutated())
+    def each(case: Case) -> None:
+        holds(case, stages)
 
-
-@pytest.mark.slow
-@settings(
-    max_examples=3000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-@given(case=mutated())
-def test_thousands_of_chance_changes_end_as_every_case_must(case: Case, stages: Stages) -> None:
-    holds(case, stages)
+    each()

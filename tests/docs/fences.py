@@ -23,12 +23,16 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import shlex
-import subprocess
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 from colonnade.cli.app import run
 
@@ -107,20 +111,44 @@ def silent_screen() -> Iterator[tuple[io.StringIO, io.StringIO]]:
 def perform(command: str) -> Said:
     """Run one command of a page in the current folder."""
     program, *words = shlex.split(command)
+    if program == "python":
+        return script(ROOT / words[0], *words[1:])
     if program == "colonnade":
-        with silent_screen() as (out, err):
-            code = run(words)
-        return Said(out.getvalue(), err.getvalue(), code)
+        return demonstration() if words == DEMONSTRATION else colonnade(words)
     if program == "cd":
         os.chdir(words[0])
-        return Said("", "", 0)
-    if program == "mkdir":
+    elif program == "mkdir":
         Path(words[-1]).mkdir(parents=True, exist_ok="-p" in words)
-        return Said("", "", 0)
-    if program != "python":
+    else:
         raise ValueError(f"{command}: pages run colonnade, python, cd and mkdir; see tests/docs/fences.py")
-    script, *rest = words
-    done = subprocess.run(
-        [sys.executable, str(ROOT / script), *rest], capture_output=True, text=True, check=False
-    )
-    return Said(done.stdout, done.stderr, done.returncode)
+    return Said("", "", 0)
+
+
+def colonnade(words: list[str]) -> Said:
+    with silent_screen() as (out, err):
+        code = run(words)
+    return Said(out.getvalue(), err.getvalue(), code)
+
+
+def script(path: Path, *words: str) -> Said:
+    """Run a script in this process, as Python runs it by its name."""
+    with silent_screen() as (out, err), patch.object(sys, "argv", [str(path), *words]):
+        runpy.run_path(str(path), run_name="__main__")
+    return Said(out.getvalue(), err.getvalue(), 0)
+
+
+DEMONSTRATION = ["demo", "--people", "few"]
+
+
+def demonstration() -> Said:
+    """What many pages begin with: it is run once, and each has a copy of its files."""
+    place, said = _demonstrated()
+    shutil.copytree(place.name, ".", dirs_exist_ok=True)
+    return said
+
+
+@cache
+def _demonstrated() -> tuple[tempfile.TemporaryDirectory[str], Said]:
+    place = tempfile.TemporaryDirectory()
+    with contextlib.chdir(place.name):
+        return place, colonnade(DEMONSTRATION)

@@ -1,32 +1,20 @@
 """Every example runs as a script in an empty folder and prints lines like those in `examples/printed`."""
 
-import importlib.util
-import os
+import contextlib
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from typed import there
+from fences import ROOT, script
 
 from colonnade.errors import PrivacyError
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
 from colonnade.sites.policy import Policy
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}
 MOST_LINES = 99
-
-
-def printed(name: str, folder: Path) -> str:
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
-    command = [sys.executable, str(EXAMPLES[name])]
-    done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def shown(name: str) -> str:
@@ -50,7 +38,8 @@ LONG = {
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in EXAMPLES]
 )
 def test_an_example_prints_lines_like_those_that_are_kept(name: str, tmp_path: Path) -> None:
-    assert openings(printed(name, tmp_path)) == openings(shown(name))
+    with contextlib.chdir(tmp_path):
+        assert openings(script(EXAMPLES[name]).out) == openings(shown(name))
 
 
 def test_the_index_names_every_example_and_what_it_printed() -> None:
@@ -71,24 +60,16 @@ def test_an_example_is_short_says_what_to_look_at_and_takes_no_options(name: str
     source = EXAMPLES[name].read_text(encoding="utf-8")
     assert len(source.splitlines()) <= MOST_LINES
     assert re.search(r'^""".*^Look at: .*?^"""', source, re.MULTILINE | re.DOTALL)
-    assert "argparse" not in source
-    assert "sys.argv" not in source
+    assert "argparse" not in source and "sys.argv" not in source
 
 
 def test_what_the_example_of_a_federation_writes_is_in_order_without_starting_one(tmp_path: Path) -> None:
-    example = loaded("federation_on_one_machine")
-    example.write_houses(tmp_path)
-    accepted, refused = (Job.parse(example.JOB.format(epsilon=epsilon)) for epsilon in (1.0, 3.0))
+    example = runpy.run_path(str(EXAMPLES["federation_on_one_machine"]))
+    example["write_houses"](tmp_path)
+    accepted, refused = (Job.parse(example["JOB"].format(epsilon=epsilon)) for epsilon in (1.0, 3.0))
     for party in accepted.parties:
         PartyFile.load(tmp_path / f"{party}.toml").table().check()
         policy = Policy.load(tmp_path / f"{party}.policy.toml")
         policy.check_job(accepted, party)
         with pytest.raises(PrivacyError, match="most accepted is 2"):
             policy.check_job(refused, party)
-
-
-def loaded(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES[name])
-    module = importlib.util.module_from_spec(there(spec))
-    there(there(spec).loader).exec_module(module)
-    return module

@@ -6,18 +6,18 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from fences import ROOT
 from nbformat.notebooknode import NotebookNode
 from typed import untyped
 
-ROOT = Path(__file__).parents[2]
 SOURCES = {path.stem: path for path in sorted((ROOT / "notebooks" / "sources").glob("*.py"))}
 LABEL = "paper formula, not a guarantee"
 MACHINE = re.compile(r"/(?:home|tmp|root|srv|work|usr|var|opt|Users|mnt)/|site-packages|0x[0-9a-f]{8,}")
+ROUNDED = re.compile(r"(?:epsilon\([^{}]*\)|\.epsilon):[^{}]*[fg]\}")
 BESIDE = {"real_data", "watching"}
 OTHERS = {"matplotlib", "numpy", "scipy", "sklearn", "torch"} | sys.stdlib_module_names
 MOST_BYTES = 400_000
@@ -37,10 +37,6 @@ def code_of(notebook: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def prose(notebook: NotebookNode) -> str:
-    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-
-
 def imported(source: str) -> Iterator[Any]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -50,39 +46,27 @@ def imported(source: str) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_notebook_that_is_kept_has_the_cells_of_its_source(name: str) -> None:
+def test_a_notebook_that_is_kept_has_the_cells_of_its_source_and_ran_to_its_end(name: str) -> None:
     from notebooks.making import cells_of
 
-    notebook = kept(name)
+    notebook, source = kept(name), SOURCES[name].read_text(encoding="utf-8")
     nbformat.validate(notebook)
-    made = cells_of(SOURCES[name].read_text(encoding="utf-8"))
-    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == [
-        (cell.cell_type, cell.source) for cell in made
-    ]
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_an_epsilon_that_was_computed_is_not_printed_rounded_to_nearest(name: str) -> None:
-    rounded = re.compile(r"(?:epsilon\([^{}]*\)|\.epsilon):[^{}]*[fg]\}")
-    assert rounded.search('f"{account(event, DELTA).epsilon:8.2f}"')
-    assert not rounded.findall(SOURCES[name].read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_notebook_that_is_kept_ran_to_its_end_and_shows_pictures(name: str) -> None:
-    cells = code_of(kept(name))
+    made = [(cell.cell_type, cell.source) for cell in cells_of(source)]
+    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == made
+    cells = code_of(notebook)
     outputs = [output for cell in cells for output in cell.outputs]
     assert {output.output_type for output in outputs} == {"stream", "display_data"}
-    assert all(output.name == "stdout" for output in outputs if output.output_type == "stream")
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    assert cells[-1].outputs
-    assert sum(output.output_type == "display_data" for output in outputs) >= 3
+    assert cells[-1].outputs and sum(output.output_type == "display_data" for output in outputs) >= 3
+    printed = [output for output in outputs if output.output_type == "stream"]
+    assert {output.name for output in printed} == {"stdout"}
+    assert LABEL in "".join(output.text for output in printed), "figures of a paper are called what they are"
+    assert not ROUNDED.findall(source), "an ε that was computed is not printed rounded to nearest"
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_notebook_that_is_kept_is_small_and_names_no_machine_and_no_moment(name: str) -> None:
-    path = ROOT / "notebooks" / f"{name}.ipynb"
-    assert path.stat().st_size < MOST_BYTES
+    assert (ROOT / "notebooks" / f"{name}.ipynb").stat().st_size < MOST_BYTES
     notebook = kept(name)
     for cell in notebook.cells:
         assert cell.metadata == {}
@@ -97,6 +81,7 @@ def test_these_checks_would_notice_a_path_and_the_address_of_an_object() -> None
     assert MACHINE.search("File /home/somebody/colonnade/x.py")
     assert MACHINE.search("<Figure at 0x7f00deadbeef>")
     assert not MACHINE.search("see ../docs/networks.md, δ = 1e-5 and/or 1/2")
+    assert ROUNDED.search('f"{account(event, DELTA).epsilon:8.2f}"')
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -113,23 +98,17 @@ def test_a_notebook_imports_public_names_that_exist(name: str) -> None:
 
 
 def test_links_of_notebooks_and_of_both_indices_resolve() -> None:
-    pages = {ROOT / "notebooks" / f"{name}.ipynb": prose(kept(name)) for name in SOURCES}
+    pages = {
+        ROOT / "notebooks" / f"{name}.ipynb": "\n".join(
+            cell.source for cell in kept(name).cells if cell.cell_type == "markdown"
+        )
+        for name in SOURCES
+    }
     for folder in ("notebooks", "examples"):
         pages[ROOT / folder / "README.md"] = (ROOT / folder / "README.md").read_text(encoding="utf-8")
     links = [(page, link) for page, text in pages.items() for link in re.findall(r"\]\(([^)#\s]+)", text)]
     assert len(links) > 20
     assert [link for page, link in links if not (page.parent / link).exists()] == []
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_figures_of_a_paper_are_called_what_they_are(name: str) -> None:
-    printed = "".join(
-        output.text
-        for cell in code_of(kept(name))
-        for output in cell.outputs
-        if output.output_type == "stream"
-    )
-    assert LABEL in printed
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from certificates import Root
 from fences import FENCE, ROOT, says
-from followed import note
 from kits import make_kit
+from test_followed import note
 from test_two_organisations_page import FINGERPRINT, PAGE, Stage
 
 from colonnade.cli.party import Tally, served
@@ -58,10 +58,7 @@ def test_every_command_of_the_runbook_does_what_the_page_says(tmp_path: Path) ->
     stage, ran, compared, printed = Stage(tmp_path), 0, 0, ""
     joined(stage)
     bank = tmp_path / "bank"
-    announced = {
-        "party": str(bank / "bank.toml"),
-        "policy": str(bank / "bank/bank.policy.toml"),
-    }
+    announced = {"party": str(bank / "bank.toml"), "policy": str(bank / "bank/bank.policy.toml")}
     (bank / "bank/kit/local/colonnade.json").write_text(json.dumps(announced))
     job = next(fence for fence in FENCE.finditer(PAGE.read_text()) if fence["rest"].strip() == "job.toml")
     (tmp_path / "server" / "job.toml").write_text(job["text"])
@@ -74,9 +71,7 @@ def test_every_command_of_the_runbook_does_what_the_page_says(tmp_path: Path) ->
                 assert code == wanted, f"{command}: {said}"
                 printed, ran = printed + said, ran + 1
         elif fence["kind"] == "text" and printed:
-            assert says(printed, fence["text"]), (
-                f"the page shows\n{fence['text']}\nbut this was printed\n{printed}"
-            )
+            assert says(printed, fence["text"]), f"not\n{fence['text']}\nbut this was printed\n{printed}"
             printed, compared = "", compared + 1
     assert (ran, compared) == (16, 6)
     note(Path(__file__).name)
@@ -130,19 +125,11 @@ def test_the_port_of_the_unit_is_nobody_elses_and_can_be_chosen() -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 @pytest.mark.parametrize("unit", ["colonnade@.service", "colonnade-clean@.service", "colonnade-clean@.timer"])
 def test_systemd_takes_the_units(unit: str, tmp_path: Path) -> None:
-    text = (DEPLOY / unit).read_text().replace("/opt/colonnade/bin/colonnade", "/bin/true")
-    (tmp_path / unit.replace("@", "@bank")).write_text(text)
-    if unit.endswith("timer"):
-        service = (DEPLOY / unit.replace("timer", "service")).read_text()
-        (tmp_path / "colonnade-clean@bank.service").write_text(
-            service.replace("/opt/colonnade/bin/colonnade", "/bin/true")
-        )
-    done = subprocess.run(
-        ["systemd-analyze", "verify", str(tmp_path / unit.replace("@", "@bank"))],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    for name in {unit, unit.replace("timer", "service")}:
+        text = (DEPLOY / name).read_text().replace("/opt/colonnade/bin/colonnade", "/bin/true")
+        (tmp_path / name.replace("@", "@bank")).write_text(text)
+    command = ["systemd-analyze", "verify", str(tmp_path / unit.replace("@", "@bank"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     # Elsewhere on the machine there may be units with mistakes of their own.
     mine = [line for line in done.stderr.splitlines() if "colonnade" in line]
     assert not mine, mine

@@ -50,6 +50,8 @@ from colonnade.protocols.plans import guarantees_of
 
 WORDS = {"keepers": "computing_parties", "judged": "evaluated", "asked": "requested"}
 CANARY = "7731"
+SPENT = ("dataset", "unit", "observer", "epsilon", "delta", "left", "entries")
+TOTALS = (*SPENT[:5], "budget_epsilon", *SPENT[5:], "reproducible", "part", "otherwise")
 ROLES = ("threshold", "computing_parties", "disclosed_noise", "server", "alignment", "held_out")
 
 
@@ -71,6 +73,10 @@ def _schema(fields: dict[str, Any]) -> Schema:
     return Schema.parse(toml(fields))
 
 
+def _guarantee(found: Any) -> list[Any]:
+    return [found.observer.name, found.unit.name, found.epsilon, found.delta]
+
+
 def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Guarantees, noise and charges of a plan without data; where the case wants it, bytes and rounds of a run."""
     try:
@@ -85,13 +91,7 @@ def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
             "delta": planned.delta,
             "features": features_of(job.task, schemas),
             "guarantees": [
-                [
-                    g.observer.name,
-                    g.unit.name,
-                    g.epsilon,
-                    g.delta,
-                    re.findall(r"ε = ([0-9.e-]+|∞)", str(g))[1:],
-                ]
+                [*_guarantee(g), re.findall(r"ε = ([0-9.e-]+|∞)", str(g))[1:]]
                 for g in guarantees_of(planned.views, planned.delta)
             ],
             "noise": None if noise is None else [noise.deviation, noise.people],
@@ -103,15 +103,14 @@ def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
         }
     except Exception as error:
         return {"error": _number(error)}
-    try:
-        check_people(planned, noise)
-    except ColonnadeError as error:
-        said["few"] = error.number
-    try:
-        if job.held_out:
-            check_held_out(planned, job.held_out, epsilon=job.epsilon)
-    except ColonnadeError as error:
-        said["judged"] = error.number
+    for name, check in (
+        ("few", lambda: check_people(planned, noise)),
+        ("judged", lambda: job.held_out and check_held_out(planned, job.held_out, epsilon=job.epsilon)),
+    ):
+        try:
+            check()
+        except ColonnadeError as error:
+            said[name] = error.number
     if case.get("forecast"):
         pilots = PilotRuns(schemas, effort=60.0, draws=1, tries=1, weighed=False)
         cost = forecast(pilots, method, job.spec, planned, simulated=False).cost
@@ -175,18 +174,13 @@ def _federation(case: dict[str, Any], job: Job, folder: Path) -> Federation:
     more: dict[str, Any] = {name: getattr(job, name) for name in ROLES}
     if "shown" in case:
         more["shown_ids"] = case["shown"]
-    budget = tuple(case.get("budget", (1000.0, 1e-5)))
-    return Federation(
-        tables, budget=budget, noise_seed=case["seed"], public=case.get("public", False), **more
-    )
+    more |= {"budget": tuple(case.get("budget", (1000.0, 1e-5))), "public": case.get("public", False)}
+    return Federation(tables, noise_seed=case["seed"], **more)
 
 
 def _totals(federation: Federation) -> dict[str, Any]:
     return {
-        party: sorted(
-            [t.dataset, t.unit, t.observer, t.epsilon, t.delta, t.left, t.entries]
-            for t in federation.ledgers[party].totals()
-        )
+        party: sorted([getattr(t, name) for name in SPENT] for t in federation.ledgers[party].totals())
         for party in federation.tables
     }
 
@@ -242,7 +236,7 @@ def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str
         "rows": done.plan.rows,
         "seeded": done.reproducible,
         **_traffic(done.outcome),
-        "guarantees": [[g.observer.name, g.unit.name, g.epsilon, g.delta] for g in done.plan.guarantees],
+        "guarantees": [_guarantee(g) for g in done.plan.guarantees],
         "totals": _totals(federation),
     }
     if isinstance(result, Exception):
@@ -257,11 +251,10 @@ def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str
         said["model"] = {"error": _number(error)}
     if job.held_out is not None:
         evaluated: Any = evaluate_trained(job, federation, result, done)
-        said["judged"] = (
-            "not judged"
-            if isinstance(evaluated, str)
-            else {name: [f.value, f.error] for name, f in sorted(evaluated.estimate.figures.items())}
-        )
+        said["judged"] = "not judged"
+        if not isinstance(evaluated, str):
+            figures = sorted(evaluated.estimate.figures.items())
+            said["judged"] = {name: [found.value, found.error] for name, found in figures}
         said["totals after"] = _totals(federation)
     return said
 
@@ -283,23 +276,7 @@ def ledger(case: dict[str, Any], folder: Path) -> dict[str, Any]:
                 steps.append(error.number)
             except ValueError as error:
                 steps.append(type(error).__name__)
-        totals = [
-            [
-                t.dataset,
-                t.unit,
-                t.observer,
-                t.epsilon,
-                t.delta,
-                t.budget_epsilon,
-                t.left,
-                t.entries,
-                t.reproducible,
-                t.part,
-                t.otherwise,
-                bool(t.because),
-            ]
-            for t in book.totals()
-        ]
+        totals = [[*(getattr(t, name) for name in TOTALS), bool(t.because)] for t in book.totals()]
         kinds = [entry.kind for entry in book.entries()]
         contradictions = len(book.contradictions())
         return {"steps": steps, "totals": sorted(totals), "entries": kinds, "contradictions": contradictions}
@@ -330,21 +307,14 @@ def _release(fields: dict[str, Any]) -> Release:
     if "part" in fields:
         key, share, name = fields["part"]
         more["part"] = Cut(bytes.fromhex(key * 32), share, "column id").part(name)
-    return Release(
-        fields["id"],
-        fields.get("run", "run"),
-        "5f0c",
-        fields.get("what", "a sum"),
-        "server",
-        tuple(
-            LedgerLine(observer, unit, event_from_data(e)) for observer, unit, e in fields.get("lines", [])
-        ),
-        fields.get("seeded", False),
-        coalitions=tuple(
-            CoalitionBound(size, event_from_data(e)) for size, e in fields.get("coalitions", [])
-        ),
-        **more,
+    lines = tuple(
+        LedgerLine(observer, unit, event_from_data(e)) for observer, unit, e in fields.get("lines", [])
     )
+    more["coalitions"] = tuple(
+        CoalitionBound(size, event_from_data(e)) for size, e in fields.get("coalitions", [])
+    )
+    said = fields.get("run", "run"), "5f0c", fields.get("what", "a sum"), "server"
+    return Release(fields["id"], *said, lines, fields.get("seeded", False), **more)
 
 
 _PREPARED: dict[str, Path] = {}

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,52 +15,8 @@ from colonnade.ledger import Ledger
 
 # So many that at ε = 1 a class could only drown in the noise by eleven standard deviations.
 ROWS = 400
-JOB = """name = "Default risk"
-task = "classification"
-method = "moments"
-parties = ["bank", "insurer"]
-active = "bank"
-epsilon = 1.0
-delta = 1e-5
-"""
-BANK_SCHEMA = """id = "customer"
-
-[columns.age]
-kind = "numeric"
-low = 18
-high = 90
-
-[columns.job]
-kind = "categorical"
-categories = ["clerk", "farmer", "nurse"]
-
-[label]
-column = "risk"
-kind = "classes"
-classes = ["low", "high"]
-"""
-INSURER_SCHEMA = """id = "customer"
-
-[columns.claims]
-kind = "numeric"
-low = 0
-high = 9
-
-[columns.smoker]
-kind = "binary"
-values = ["no", "yes"]
-"""
-PARTY = """party = "{party}"
-data = "{party}.csv"
-schema = "{party}.schema.toml"
-dataset = "customers"
-ledger = "{party}.ledger"
-patience = 0.2
-
-[[budget]]
-epsilon = 4.0
-delta = 1e-5
-"""
+PROJECT = Path(__file__).with_name("project")
+JOB, PARTY = ((PROJECT / name).read_text() for name in ("job.toml", "party.toml"))
 
 
 @dataclass(frozen=True)
@@ -107,17 +64,11 @@ def write_project(folder: Path, rows: int = ROWS) -> Project:
     risk = np.array(["low", "high"])[(age / 90 + claims / 9 + rng.normal(0, 0.2, rows) > 1).astype(int)]
     bank = ["customer,age,job,risk"] + [f"C{i},{age[i]},{job[i]},{risk[i]}" for i in range(rows)]
     insurer = ["customer,claims,smoker"] + [f"C{i},{claims[i]},{smoker[i]}" for i in range(rows)]
-    texts = {
-        "job.toml": JOB,
-        "bank.toml": PARTY.format(party="bank"),
-        "insurer.toml": PARTY.format(party="insurer"),
-        "bank.schema.toml": BANK_SCHEMA,
-        "insurer.schema.toml": INSURER_SCHEMA,
-        "bank.csv": "\n".join(bank) + "\n",
-        "insurer.csv": "\n".join(insurer) + "\n",
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text)
+    for party, lines in (("bank", bank), ("insurer", insurer)):
+        (folder / f"{party}.csv").write_text("\n".join(lines) + "\n")
+        (folder / f"{party}.toml").write_text(PARTY.format(party=party))
+        shutil.copyfile(PROJECT / f"{party}.schema.toml", folder / f"{party}.schema.toml")
+    (folder / "job.toml").write_text(JOB)
     return Project(folder)
 
 

@@ -1,14 +1,15 @@
 """Parties for the tests of embeddings: networks without PyTorch, whose numbers can be worked out by hand."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from training_specs import requested
+from plan_runs import inputs_for
+from training_specs import requested, table_of
 
-from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
@@ -35,11 +36,9 @@ def tables_for(
     generator = np.random.default_rng(seed)
     values = {f"p{party}": generator.uniform(-1, 1, rows) for party in range(parties - holder_has_columns)}
     labels = generator.integers(0, 2, rows)
-    columns = numeric("x") if holder_has_columns else 'id = "n"\n'
-    arrays = {"y": labels} | ({"x": generator.uniform(-1, 1, rows)} if holder_has_columns else {})
-    tables = [Table.from_arrays("h", arrays, Schema.parse(columns + label))]
-    tables += [Table.from_arrays(party, {"x": x}, Schema.parse(numeric("x"))) for party, x in values.items()]
-    return tables
+    columns = {"x": generator.uniform(-1, 1, rows)} if holder_has_columns else {}
+    holder = table_of("h", columns, label, labels)
+    return [holder, *(table_of(party, {"x": x}) for party, x in values.items())]
 
 
 def group_of(tables: list[Table]) -> Group:
@@ -154,19 +153,16 @@ def desks_for(
     ledgers: dict[str, Ledger] | None = None,
     journals: dict[str, Journal] | None = None,
 ) -> dict[str, PartyInputs]:
-    desks = {}
-    for name, table in {**{table.party: table for table in tables}, "server": None}.items():
-        ledger = (ledgers or {}).get(name) or Ledger.in_memory(name)
-        if table is not None:
-            ledger.set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
-        journal = (journals or {}).get(name)
-        if journal is None:
-            desks[name] = PartyInputs(ledger, table, dataset=name if table else "")
-        else:
-            book = ResumedLedger(ledger) if journal.resumed else ledger
-            desks[name] = PartyInputs(
-                book, table, dataset=name if table else "", randomness=ReplayRandomness(journal.key)
-            )
+    group = group_of(tables)
+    books: dict[str, Any] = {
+        name: (ledgers or {}).get(name) or Ledger.in_memory(name) for name in group.members
+    }
+    for table in tables:
+        books[table.party].set_budget(table.party, "*", "*", epsilon=epsilon, delta=1e-5)
+    desks = inputs_for(group, tables, books)
+    for name, journal in (journals or {}).items():
+        book = ResumedLedger(books[name]) if journal.resumed else books[name]
+        desks[name] = replace(desks[name], ledger=book, randomness=ReplayRandomness(journal.key))
     return desks
 
 
@@ -189,13 +185,7 @@ def run(
     desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers, journals=journals)
     try:
         return run_here(
-            session,
-            group_of(tables),
-            desks,
-            request,
-            record=record,
-            timeout=timeout,
-            journals=journals,
+            session, group_of(tables), desks, request, record=record, timeout=timeout, journals=journals
         )
     finally:
         for journal in (journals or {}).values():

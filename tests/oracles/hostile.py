@@ -39,6 +39,10 @@ VALUES: tuple[Any, ...] = (
     *(b"\xff" * 32, b"\x01" + bytes(31), b"k" * 31, [], [1], [[0]], {}, {"a": 1}, {"party": "bank"}, DEEP),
     *(msgpack.ExtType(7, b"code"), msgpack.Timestamp(5, 6)),
 )
+SHAPES: tuple[Any, ...] = (
+    *([], [0], [1], [-1], [2**28, 2**28], [2**63], [0, 2**28, 2**28, 2**28], [1] * 9),
+    *("3", b"\x01", {"1": 1}, [True]),
+)
 CODES = ("u1", "i4", "u4", "i8", "u8", "f8")
 
 
@@ -97,12 +101,11 @@ def overlong(frame: bytes, rng: random.Random) -> bytes:
 def other_envelope(frame: bytes, rng: random.Random) -> bytes:
     header, content = opened(frame)
     place = rng.randrange(5)
-    if place == 4:
-        header["envelope"][4] = rng.choice(
-            [header["envelope"][4] + 1, header["envelope"][4] - 1, 2**63, "0", None]
-        )
-    else:
-        header["envelope"][place] = rng.choice(["", "bank", "server", "0" * 32, "hello", 3, None, b"bank"])
+    number = header["envelope"][4]
+    other = [number + 1, number - 1, 2**63, "0", None]
+    header["envelope"][place] = rng.choice(
+        other if place == 4 else ["", "bank", "server", "0" * 32, "hello", 3, None, b"bank"]
+    )
     return packed(header, content)
 
 
@@ -122,22 +125,6 @@ def other_header(frame: bytes, rng: random.Random) -> bytes:
         case _:
             return PREFIX.pack(MAGIC, VERSION, 400) + b"\x91" * 400 + content
     return packed(header, content)
-
-
-SHAPES: tuple[Any, ...] = (
-    [],
-    [0],
-    [1],
-    [-1],
-    [2**28, 2**28],
-    [2**63],
-    [0, 2**28, 2**28, 2**28],
-    [1] * 9,
-    "3",
-    b"\x01",
-    {"1": 1},
-    [True],
-)
 
 
 # --- well formed, right envelope, another content
@@ -201,11 +188,8 @@ def other_arrays(frame: bytes, rng: random.Random) -> bytes:
         case 5:
             array = np.zeros(array.shape, dtype=array.dtype)
         case 6:
-            extreme = (
-                rng.choice([np.iinfo(untyped(array.dtype)).max, np.iinfo(untyped(array.dtype)).min])
-                if array.dtype.kind in "iu"
-                else np.nan
-            )
+            limits = np.iinfo(untyped(array.dtype)) if array.dtype.kind in "iu" else None
+            extreme = np.nan if limits is None else rng.choice([limits.max, limits.min])
             array = np.full(array.shape, extreme, dtype=array.dtype)
         case 7:
             array = np.frombuffer(rng.randbytes(array.nbytes), dtype=array.dtype).reshape(array.shape)
