@@ -7,9 +7,11 @@ every run.
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -18,8 +20,8 @@ from browser import Browser, BrowserError, browser, executable
 from cli_project import Cli, Project, train, train_until_killed, write_project
 from hypothesis import settings
 from postgresql_server import serve
-from same_noise import SameNoise
 
+from colonnade import randomness
 from colonnade.models import uncertainty
 
 settings.register_profile("same", deadline=None, derandomize=True)
@@ -38,6 +40,48 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(OnlyExamples(), "only examples")
     # Typer puts all verbs together anew at every call, which takes longer than most refusals.
     vars(typer.main)["get_command"] = cache(typer.main.get_command)
+
+
+class SameNoise:
+    """A plugin that stands in for the operating system's generator, so that no draw decides whether a test passes.
+
+    What the product draws in this process comes, for the time of a test, from a stream with the test's name. A fixture
+    that several tests share has a stream with its own name, since which of them needs it first depends on how tests are
+    spread. Processes that a test starts draw as users' do.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begin("collection")
+        vars(randomness)["os"] = SimpleNamespace(urandom=self.urandom)
+
+    def urandom(self, count: int) -> bytes:
+        with self._lock:
+            return self._stream.bytes(count)
+
+    def _begin(self, name: str) -> None:
+        self._stream = randomness.SeededRandomness(f"test {name}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        self._begin(f"{item.nodeid}, its fixtures")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        self._begin(item.nodeid)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Iterator[None]:
+        if fixturedef.scope == "function":
+            return (yield)
+        before, which = self._stream, getattr(request, "param_index", 0)
+        self._begin(f"{fixturedef.baseid}, {fixturedef.argname} {which}")
+        try:
+            return (yield)
+        finally:
+            self._stream = before
 
 
 class OnlyExamples:

@@ -44,12 +44,9 @@ def functions(tree: ast.AST, named: str = "") -> list[ast.FunctionDef | ast.Asyn
 
 def uses_randomness_source(tree: ast.AST) -> bool:
     sources = ("secrets", "random", "os.urandom", "os.getrandom", "numpy.random", "uuid")
-    return any(
-        name == source or name.startswith(source + ".") for name in imports(tree) for source in sources
-    ) or any(
-        text.startswith(("np.random", "numpy.random", "os.urandom", "os.getrandom"))
-        for text in attributes(tree)
-    )
+    imported = any(f"{name}.".startswith(f"{source}.") for name in imports(tree) for source in sources)
+    drawn = ("np.random", "numpy.random", "os.urandom", "os.getrandom")
+    return imported or any(text.startswith(drawn) for text in attributes(tree))
 
 
 def test_randomness_is_drawn_in_one_module_only() -> None:

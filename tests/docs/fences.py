@@ -11,12 +11,11 @@ A page is performed from top to bottom in an empty folder. Its fences say what t
 - `text output`: what the `python` or `sh` fence before it printed (for `sh exits …` also what it said on the other
   stream). `…` stands for anything on its line, on a line of its own for any lines.
 - `text` and another word, or nothing: a picture or a file to look at. Commands do not belong there.
-- `console`: commands that are shown and not run. Each must be on the list `SHOWN` in tests/docs/test_documents.py
-  with the reason.
+- `console`: commands that are shown and not run. `tests/docs/commands.toml` has their number, with the reason.
 
 A command that cannot be run in a test, because it needs another machine, runs for hours or is what runs the tests, is
-on the list `NOT_RUN` there; one that would take long is run with the words that `SHORTENED` adds. A page whose
-commands need files that it does not write has a stage in tests/docs/stages.py.
+under `not_run` there; one that would take long is run as `run_as` says. A page whose commands need files that it does
+not write has a stage in tests/docs/stages.py.
 """
 
 import contextlib

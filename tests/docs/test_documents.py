@@ -46,45 +46,14 @@ def small_federation() -> Federation:
     return Federation([shop, club], budget=(8.0, 1e-5))
 
 
-# Commands that pages show and tests do not run, each with the reason and with what runs it instead.
-NOT_RUN = (
-    (r"make ", "CI and people run these"),
-    (r"pip install", "sets an environment up, which takes the network"),
-    (r"colonnade board ", "answers until it is ended: tests/board"),
-    (r"colonnade evaluate ", "needs people with labels: tests/cli/test_cli_evaluate.py"),
-    (r"colonnade audit demo-run/run ", "the tutorial audits a run"),
-    (r"colonnade attack ", "half a minute of exponentiations: tests/lab/test_attacks_campaign.py"),
-    (
-        r"colonnade (federation|party|job|doctor bank/kit|runs --kit|show bank/kit) ?",
-        "needs several machines",
-    ),
-)
-# Commands that are run in a shorter form, or on the folder of the stage that they are about.
-RUN_AS = {
-    "colonnade demo": "colonnade demo --people few",
-    "colonnade audit runs/first": "colonnade audit runs/first --runs 8",
-    "colonnade audit demo-run/job.toml --runs 16": "colonnade audit demo-run/job.toml --runs 8",
-    "colonnade plan job.toml --rows 50000": "colonnade plan job.toml --rows 50000 --methods none",
-    "colonnade plan claims/job.toml --rows 3500": "colonnade plan claims/job.toml --rows 3500 --methods none",
-    "colonnade plan demo-run/job.toml --rows 455": "colonnade plan demo-run/job.toml --rows 455 --methods none",
-    "colonnade plan demo-run/job.toml --rows 455 --methods intermediate,local": "colonnade plan demo-run/job.toml "
-    "--rows 455 --methods local",
-    "colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 5": "colonnade compare demo-run/job.toml "
-    "--epsilons 1 --seeds 1 --methods moments,central",
-    "colonnade compare job.toml --epsilons 0.1,1,10": "colonnade compare public/job.toml --epsilons 1 "
-    "--methods moments,central --seeds 1",
-    "colonnade predict runs/first visits.toml": "colonnade predict runs/first visits.toml "
-    "--party new/bank.toml --party new/insurer.toml",
-}
-# Fences of commands that are shown only. The number of lines is held, so that none hides among them.
-SHOWN = {"docs/tutorial.md": (3, "sets an environment up, which takes the network")}
+COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 PERFORMED = [
     page for page in PAGES if any(f.kind in ("python", "sh") and f.file is None for f in fences(page))
 ]
 
 
 def not_run(command: str) -> bool:
-    return any(re.match(pattern, command) for pattern, _ in NOT_RUN)
+    return any(re.match(pattern, command) for pattern in COMMANDS["not_run"])
 
 
 def follow(page: Path) -> tuple[int, int]:
@@ -100,7 +69,9 @@ def follow(page: Path) -> tuple[int, int]:
                 exec(compile(fence.text, where, "exec"), names)
             printed, ran = screen.getvalue(), ran + 1
         elif fence.kind == "sh":
-            said = [perform(RUN_AS.get(line, line)) for line in fence.commands if not not_run(line)]
+            said = [
+                perform(COMMANDS["run_as"].get(line, line)) for line in fence.commands if not not_run(line)
+            ]
             ends = [one.code for one in said]
             wanted = int(fence.rest.removeprefix("exits ")) if fence.rest else 0
             assert ends[-1:] in ([], [wanted]) and not any(ends[:-1]), f"{where}: {[one.err for one in said]}"
@@ -167,8 +138,8 @@ def test_no_command_hides_in_a_fence_that_is_not_run() -> None:
         hidden = [f.line for f in fences(page) if f.kind in unmarked and looks.search(f.text)]
         assert hidden == [], f"{page}: commands belong into a fence marked sh"
         lines = sum(len(f.commands) for f in fences(page) if f.kind == "console")
-        known = SHOWN.get(name_of(page), (0, ""))[0]
-        assert lines == known, f"{page}: a fence marked console needs a reason in SHOWN"
+        known = COMMANDS["shown"].get(name_of(page), 0)
+        assert lines == known, f"{page}: a fence marked console needs a reason in commands.toml"
 
 
 def test_every_fence_says_what_it_is() -> None:
@@ -184,8 +155,8 @@ def test_the_lists_of_what_is_not_run_name_what_pages_show() -> None:
     shown = [
         line for page in PAGES for fence in fences(page) if fence.kind == "sh" for line in fence.commands
     ]
-    assert [pattern for pattern, _ in NOT_RUN if not any(re.match(pattern, line) for line in shown)] == []
-    assert [command for command in RUN_AS if command not in shown] == []
+    unused = [one for one in COMMANDS["not_run"] if not any(re.match(one, line) for line in shown)]
+    assert unused == [] and [command for command in COMMANDS["run_as"] if command not in shown] == []
 
 
 def test_every_excerpt_is_in_the_file_it_names() -> None:

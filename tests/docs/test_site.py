@@ -37,12 +37,6 @@ def test_code_is_left_alone() -> None:
     assert made == "text\n\n- item\n\n```text\nline\n- no item\n[x](y.md)\n```\n"
 
 
-def test_words_after_a_fences_language_are_its_title() -> None:
-    assert reading.FENCE.sub(reading.titled, "```toml bank.toml\na = 1\n```") == (
-        '```toml title="bank.toml"\na = 1\n```'
-    )
-
-
 def test_a_table_gets_its_blank_line_and_a_bar_in_prose_does_not() -> None:
     assert reading.spaced("<!-- x -->\n| a |\n|---|\n| b |") == "<!-- x -->\n\n| a |\n|---|\n| b |"
     assert reading.spaced("so\n|x| ≤ 1 holds") == "so\n|x| ≤ 1 holds"

@@ -4,6 +4,7 @@ Files travel as the page says: invitations, requests and signed answers; nothing
 about failures have tests of their own.
 """
 
+import contextlib
 import re
 import shlex
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Root
-from fences import FENCE, ROOT, says, script
+from fences import FENCE, ROOT, Said, perform, says, script
 from kits import make_kit
 from live_federation import PATIENCE_SECONDS, free_port
 from test_followed import note
@@ -30,6 +31,7 @@ from colonnade.sites.policy import Approvers, Policy
 
 PAGE = ROOT / "docs" / "two-organisations.md"
 HOST, PORT = "server.example.org", "8002"
+COLONNADE = (sys.executable, "-c", "from colonnade.cli import main; main()")
 FINGERPRINT = re.compile(r"^ +((?:[0-9A-F]{4} ){15}[0-9A-F]{4})$", re.MULTILINE)
 JOB_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}")
@@ -45,23 +47,48 @@ class Stage:
     job: str = ""
     running: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def perform(self, line: str, place: str) -> str:
+    def follow(self, text: str) -> tuple[int, int]:
+        """Write the files of a page and run its commands where it says; how many ran, and how many outputs it shows."""
+        ran, compared, printed = 0, 0, ""
+        for fence in FENCE.finditer(text):
+            kind, rest = fence["kind"], fence["rest"].strip()
+            if kind == "toml":
+                self.write(rest, fence["text"])
+            elif kind == "sh":
+                printed = ""
+                for line in fence["text"].splitlines():
+                    command, _, where = line.partition("   # ")
+                    if where != "everywhere":
+                        code = int(rest.removeprefix("exits ") or 0)
+                        printed += self.perform(command, where.removeprefix("at the "), code)
+                        ran += 1
+            elif kind == "text" and printed:
+                shown = re.sub(r"[0-9A-F]{4} [0-9A-F]{4} …", "…", fence["text"])
+                assert says(printed, shown), f"the page shows\n{shown}\nbut this was printed\n{printed}"
+                printed, compared = "", compared + 1
+        return ran, compared
+
+    def perform(self, line: str, place: str, code: int) -> str:
         """Run one command where the page says, and return what it printed, in the page's own names."""
+        assert place in ("server", "bank", "clinic"), line
         program, *words = shlex.split(self._here(line))
         home = self.folder / place
         home.mkdir(exist_ok=True)
-        command = [sys.executable, str(ROOT / words[0]), *words[1:]]
-        if program == "colonnade":
-            words += ["--port", self.port] if words[:2] == ["federation", "new"] else []
-            for option in [at for at, word in enumerate(words) if word == "--fingerprint"]:
-                words[option + 1] = self.announced["root" if words[1] == "join" else words[3].split(".")[0]]
-            command = [sys.executable, "-c", "from colonnade.cli import main; main()", *words]
+        if words[:2] == ["federation", "new"]:
+            words += ["--port", self.port]
+        for option in [at for at, word in enumerate(words) if word == "--fingerprint"]:
+            words[option + 1] = self.announced["root" if words[1] == "join" else words[3].split(".")[0]]
         if words[:2] == ["party", "start"]:
-            return self._there(self._stay(command, home))
-        done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
-        self._send(words, place, done.stdout)
-        return self._there(done.stdout)
+            return self._there(self._stay([*COLONNADE, *words], home))
+        if program == "colonnade" and self.running:
+            done = subprocess.run([*COLONNADE, *words], cwd=home, capture_output=True, text=True, check=False)
+            said = Said(done.stdout, done.stderr, done.returncode)
+        else:
+            with contextlib.chdir(home):
+                said = perform(shlex.join([program, *words]))
+        assert said.code == code, f"{line}: {said}"
+        self._send(words, place, said.out)
+        return self._there(said.out + (said.err if code else ""))
 
     def _stay(self, command: list[str], home: Path) -> str:
         process = subprocess.Popen(
@@ -81,6 +108,12 @@ class Stage:
         elif words[:2] == ["federation", "approve"]:
             signed = words[3].replace("request", "signed")
             shutil.copy(self.folder / place / signed, self.folder / words[3].split(".")[0])
+        elif words[:2] == ["federation", "renew"] and printed.startswith("Send"):
+            self.announced[place] = FINGERPRINT.findall(printed)[0]
+            request = self.folder / place / words[2] / "renewal" / place / f"{place}.request.zip"
+            shutil.copy(request, self.folder / "server")
+        elif words[:2] == ["federation", "exclude"]:
+            shutil.copy(self.folder / place / words[2] / "excluded.json", self.folder / "bank")
         elif words[:3] == ["federation", "join", "invitation.json"]:
             self.announced[place] = FINGERPRINT.findall(printed)[0]
             request = self.folder / place / place / "request" / place / f"{place}.request.zip"
@@ -148,33 +181,12 @@ def test_the_policies_of_the_page_accept_its_job_and_the_request_shows_every_uni
 
 @pytest.mark.slow
 def test_two_organisations_train_by_following_the_page(tmp_path: Path) -> None:
-    stage, compared, ran = Stage(tmp_path), 0, 0
-    printed, wrong = "", []
-    text = PAGE.read_text(encoding="utf-8").split("## When something fails")[0]
+    stage = Stage(tmp_path)
     try:
-        for fence in FENCE.finditer(text):
-            kind, rest = fence["kind"], fence["rest"].strip()
-            if kind == "toml":
-                stage.write(rest, fence["text"])
-            elif kind == "sh":
-                printed = ""
-                for line in fence["text"].splitlines():
-                    command, _, where = line.partition("   # ")
-                    if where == "everywhere":
-                        continue
-                    place = where.removeprefix("at the ")
-                    assert place in ("server", "bank", "clinic"), line
-                    printed += stage.perform(command, place)
-                    ran += 1
-            elif kind == "text" and printed:
-                shown = re.sub(r"[0-9A-F]{4} [0-9A-F]{4} …", "…", fence["text"])
-                if not says(printed, shown):
-                    wrong.append(f"the page shows\n{shown}\nbut this was printed\n{printed}")
-                printed, compared = "", compared + 1
+        followed = stage.follow(PAGE.read_text(encoding="utf-8").split("## When something fails")[0])
     finally:
         stage.leave()
-    assert not wrong, "\n".join(wrong)
-    assert (ran, compared) == (19, 13)
+    assert followed == (19, 13)
     left = subprocess.run(["ps", "axo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in left
     assert (tmp_path / "bank" / "bank" / "kit" / "runs" / stage.job / "release.npz").exists()

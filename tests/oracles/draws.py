@@ -19,8 +19,6 @@ from colonnade.runtime.run import Outcome
 
 ROOT = Path(colonnade.__file__).parent
 ROOMS = ("crypto/", "protocols/", "methods/")
-
-
 ALIGNMENT = "alignment"
 _UNSPECIFIC = re.compile(r" [\d.]+| about \w+$")
 

@@ -68,14 +68,11 @@ def plan_for(
     group: Group | None = None,
     **more: Any,
 ) -> FunctionalPlan:
-    schemas = tuple(table.public() for table in tables)
-    group = group or group_of(tables)
-    rows = rows or tables[0].rows
     if "epsilons" in more:
         more |= {"epsilons": dict(more["epsilons"]), "budget": "bottom-up"}
-    made: FunctionalPlan = requested(FunctionalOptions, task=task, epsilon=epsilon, delta=delta, **more).plan(
-        group, schemas, rows
-    )
+    spec = requested(FunctionalOptions, task=task, epsilon=epsilon, delta=delta, **more)
+    schemas = tuple(table.public() for table in tables)
+    made: FunctionalPlan = spec.plan(group or group_of(tables), schemas, rows or tables[0].rows)
     return made
 
 

@@ -64,15 +64,10 @@ def plan_for(
     rounding: Rounding = "retry",
     **shape: Any,
 ) -> GradientPlan:
-    group = group or Group.of(tuple(t.party for t in tables), active=tables[0].party)
-    made: GradientPlan = requested(
-        SlrOptions,
-        epsilon=epsilon,
-        delta=1e-5,
-        gamma=gamma,
-        rounding=rounding,
-        **{"epochs": 2, "rate": 0.25, **shape},
-    ).plan(group, tuple(table.public() for table in tables), tables[0].rows)
+    group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
+    how = {"gamma": gamma, "rounding": rounding, "epochs": 2, "rate": 0.25, **shape}
+    spec = requested(SlrOptions, epsilon=epsilon, delta=1e-5, **how)
+    made: GradientPlan = spec.plan(group, tuple(table.public() for table in tables), tables[0].rows)
     return made
 
 

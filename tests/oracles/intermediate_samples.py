@@ -37,12 +37,12 @@ LABELS = {
 
 
 def labels(loss: str, rows: int, generator: np.random.Generator) -> NDArray[Any]:
-    if loss in ("logistic", "svm"):
+    label = untyped(LABELS[loss])
+    if isinstance(label, ClassLabel):
         return np.array(["no", "yes"])[generator.integers(0, 2, rows)]
-    label = LABELS[loss]
-    if loss == "poisson":
+    if isinstance(label, CountLabel):
         return generator.integers(0, 5, rows).astype(float)
-    return generator.uniform(untyped(label).low, untyped(label).high, rows)
+    return generator.uniform(label.low, label.high, rows)
 
 
 def tables(

@@ -19,10 +19,9 @@ from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.observers import ZERO_OUT, OthersPart, PartyView, Server
 
 GAMMA = 2**16
+_SECRET = "at least 1 of 2 owners keeps its noise secret"
 GUARANTEES = (
-    Guarantee(
-        Server(), ZERO_OUT, 1.0, 1e-5, "at least 1 of 2 owners keeps its noise secret", "Rényi, α = 21"
-    ),
+    Guarantee(Server(), ZERO_OUT, 1.0, 1e-5, _SECRET, "Rényi, α = 21"),
     Guarantee(PartyView("bank"), OthersPart("bank"), 1.8, 1e-5, "", "Rényi, α = 13"),
 )
 

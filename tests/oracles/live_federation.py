@@ -34,8 +34,6 @@ from colonnade.sites.provision import all_kits
 
 # Nothing passes or fails by the clock: this is how long a machine with much else to do may take to a step.
 PATIENCE_SECONDS = 900.0
-
-
 _COMPLAINT = re.compile(r"\b(ERROR|CRITICAL)\b|^Traceback \(most recent call last\)")
 
 
@@ -114,13 +112,10 @@ class Live:
             yield
 
     def _is_there(self, member: str) -> bool:
-        return connected(self.kits[member]) or self._fell(member)
-
-    def _fell(self, member: str) -> bool:
         if self.processes[member].poll() is not None:
             said = (self.kits[member].path / CONSOLE).read_text(errors="replace")
             raise AssertionError(f"{member}'s process ended: {said[-2000:]}")
-        return False
+        return connected(self.kits[member])
 
     def job_process(self, member: str, job_id: str) -> int:
         """The process that runs a member's part of a job: the one that is called by it."""
@@ -145,20 +140,11 @@ class Live:
 
 
 @contextmanager
-def live(
-    folder: Path,
-    *,
-    seeded: bool = True,
-    prepare: Callable[[dict[str, Kit]], None] = lambda kits: None,
-    idle: int = 0,
-) -> Iterator[Live]:
-    """A server and two parties that are connected; ended, whatever happens. `prepare` gets the kits before.
-
-    With `idle`, so many strangers are connected to the server before the parties come, and stay.
-    """
+def live(folder: Path, *, seeded: bool = True, **how: Any) -> Iterator[Live]:
+    """A server and two parties that are connected; ended, whatever happens."""
     seed = {"noise_seed": SEED} if seeded else {}
     sites = {party: {**write_party(folder, party), **seed} for party in PARTIES}
-    with federation_of(folder, {**sites, "server": seed}, prepare=prepare, idle=idle) as running:
+    with federation_of(folder, {**sites, "server": seed}, **how) as running:
         yield running
 
 
@@ -170,7 +156,10 @@ def federation_of(
     prepare: Callable[[dict[str, Kit]], None] = lambda kits: None,
     idle: int = 0,
 ) -> Iterator[Live]:
-    """A server and parties with what each one's kit is told, connected; ended, whatever happens."""
+    """A server and parties with what each one's kit is told, connected; ended, whatever happens.
+
+    `prepare` gets the kits before. `idle` strangers are connected to the server before the parties come, and stay.
+    """
     parties = tuple(name for name in sites if name != "server")
     port = free_port()
     _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=port)

@@ -55,15 +55,10 @@ def margin_plan(
     **terms: Any,
 ) -> Any:
     group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
-    return requested(
-        MarginOptions,
-        epsilon=epsilon,
-        delta=1e-5,
-        steps=steps,
-        harmonics=harmonics,
-        moments_share=float(share),
-        **terms,
-    ).planned(group, tuple(table.public() for table in tables), tables[0].rows)
+    how = {"steps": steps, "harmonics": harmonics, "moments_share": float(share), **terms}
+    return requested(MarginOptions, epsilon=epsilon, delta=1e-5, **how).planned(
+        group, tuple(table.public() for table in tables), tables[0].rows
+    )
 
 
 def silenced(plan: Any) -> Any:

@@ -34,9 +34,7 @@ def serve() -> Iterator[str]:
     user = pwd.getpwuid(os.getuid())
     if user.pw_uid == 0:
         if shutil.which("setpriv") is None:
-            pytest.skip(
-                "PostgreSQL does not run as root, and setpriv, to become somebody else, was not found"
-            )
+            pytest.skip("PostgreSQL does not run as root, and setpriv was not found")
         user = pwd.getpwnam("nobody")
         prefix = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
     with socket.socket() as free:
@@ -51,13 +49,8 @@ def serve() -> Iterator[str]:
             os.chown(path, user.pw_uid, user.pw_gid)
 
         def run(*command: str) -> None:
-            done = subprocess.run(
-                [*prefix, *command],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                env={**os.environ, "HOME": name},
-            )
+            home = {**os.environ, "HOME": name}
+            done = subprocess.run([*prefix, *command], cwd=folder, capture_output=True, text=True, env=home)
             if done.returncode:
                 log = folder / "log"
                 details = log.read_text() if log.exists() else done.stderr

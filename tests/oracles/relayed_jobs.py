@@ -51,17 +51,11 @@ def run_job(
 
         async def main() -> list[dict[str, Any]]:
             meddle(made)
+            how: dict[str, Any] = {"job_id": job_id, "resumes": resumes, "proposal": proposal}
+            jobs = {name: parse_job(texts[name]) for name in MEMBERS}
             return await asyncio.gather(
                 *(
-                    take_part(
-                        channels[name],
-                        kits[name],
-                        member=name,
-                        job=parse_job(texts[name]),
-                        job_id=job_id,
-                        resumes=resumes,
-                        proposal=proposal,
-                    )
+                    take_part(channels[name], kits[name], member=name, job=jobs[name], **how)
                     for name in MEMBERS
                 )
             )
