@@ -78,17 +78,14 @@ def test_arrays_are_loaded_without_pickle() -> None:
         ("ring.total", "protocols/secure_sum.py", "secure_sum"),
     ],
 )
-def test_parties_learn_something_together_in_two_functions_only(
-    called: str, place: str, function: str
-) -> None:
+def test_the_secret_is_interpolated_only_by_the_door(called: str, place: str, function: str) -> None:
     """Shares are interpolated, and masked words are summed, in one function each outside of the crypto room."""
-    found = {
-        (name, node.name)
-        for name, tree in TREES.items()
-        if not name.startswith("crypto/")
-        for node in functions(tree)
-        if any(text == called or text.endswith(f".{called}") for text, _ in calls(node))
-    }
+
+    def does(node: ast.AST) -> bool:
+        return any(text == called or text.endswith(f".{called}") for text, _ in calls(node))
+
+    trees = {name: tree for name, tree in TREES.items() if not name.startswith("crypto/") and does(tree)}
+    found = {(name, node.name) for name, tree in trees.items() for node in functions(tree) if does(node)}
     assert found == {(place, function)}
 
 

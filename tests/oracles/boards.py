@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from http.cookies import SimpleCookie
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
 from certificates import Root
@@ -85,8 +85,7 @@ def write_runs(folder: Path, facts: dict[str, Any], names: list[str]) -> None:
             (folder / name / "facts.json").write_text(text)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     status: int
     headers: dict[str, str]
     text: str
@@ -146,8 +145,7 @@ class Visit:
     ) -> Answer:
         """Send a form as the page would, or not quite."""
         form = {"form_token": self.token() if token is None else token, **fields}
-        headers = [] if origin is None else [("origin", origin)]
-        return self.post(path, form, headers)
+        return self.post(path, form, [] if origin is None else [("origin", origin)])
 
     def post(self, path: str, form: dict[str, str], headers: Headers = ()) -> Answer:
         kind = ("content-type", "application/x-www-form-urlencoded")

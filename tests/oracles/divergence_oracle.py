@@ -97,21 +97,16 @@ def sum_of_coins(probabilities: Sequence[Fraction]) -> list[Fraction]:
     return law
 
 
-def renyi_of_tables(first: Sequence[Fraction], second: Sequence[Fraction], order: float) -> float:
-    def law_of(table: Sequence[Fraction]) -> Law:
-        return lambda x: mp.mpf(table[x].numerator) / table[x].denominator
+def _law(table: Sequence[Fraction]) -> Law:
+    return lambda x: mp.mpf(table[x].numerator) / table[x].denominator
 
-    return renyi_of_laws(law_of(first), law_of(second), order, range(len(first)))
+
+def renyi_of_tables(first: Sequence[Fraction], second: Sequence[Fraction], order: float) -> float:
+    return renyi_of_laws(_law(first), _law(second), order, range(len(first)))
 
 
 def hockey_stick_of_tables(first: Sequence[Fraction], second: Sequence[Fraction], epsilon: float) -> float:
-    scale = mp.exp(mp.mpf(epsilon))
-    return float(
-        mp.fsum(
-            max(mp.mpf(0), mp.mpf(p.numerator) / p.denominator - scale * q.numerator / q.denominator)
-            for p, q in zip(first, second, strict=True)
-        )
-    )
+    return hockey_stick_of_laws(_law(first), _law(second), epsilon, range(len(first)))
 
 
 def neighbours_of_coins(
