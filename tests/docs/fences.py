@@ -113,7 +113,8 @@ def perform(command: str) -> Said:
     if program == "python":
         return script(ROOT / words[0], *words[1:])
     if program == "colonnade":
-        return demonstration() if words == DEMONSTRATION else colonnade(words)
+        few = [*DEMONSTRATION, "--output"]
+        return demonstration(*words[4:]) if words in (DEMONSTRATION, [*few, *words[4:]]) else colonnade(words)
     if program == "cd":
         os.chdir(words[0])
     elif program == "mkdir":
@@ -139,11 +140,11 @@ def script(path: Path, *words: str) -> Said:
 DEMONSTRATION = ["demo", "--people", "few"]
 
 
-def demonstration() -> Said:
+def demonstration(folder: str = "demo-run") -> Said:
     """What many pages begin with: it is run once, and each has a copy of its files."""
     place, said = _demonstrated()
-    shutil.copytree(place.name, ".", dirs_exist_ok=True)
-    return said
+    shutil.copytree(Path(place.name) / "demo-run", folder)
+    return Said(said.out.replace("demo-run", folder), said.err, said.code)
 
 
 @cache

@@ -13,7 +13,6 @@ import generated
 import hooks
 import reading
 import reference
-import sources
 
 from colonnade.errors import explanations
 from reproduction.sections import load
@@ -35,18 +34,6 @@ def test_code_is_left_alone() -> None:
     text = "text\n- item\n\n```text\nline\n- no item\n[x](y.md)\n```\n"
     made = reading.for_the_site(text, "docs/index.md", "index.md")
     assert made == "text\n\n- item\n\n```text\nline\n- no item\n[x](y.md)\n```\n"
-
-
-def test_a_table_gets_its_blank_line_and_a_bar_in_prose_does_not() -> None:
-    assert reading.spaced("<!-- x -->\n| a |\n|---|\n| b |") == "<!-- x -->\n\n| a |\n|---|\n| b |"
-    assert reading.spaced("so\n|x| ≤ 1 holds") == "so\n|x| ≤ 1 holds"
-
-
-def test_a_formula_of_a_notebook_is_written_in_plain_characters() -> None:
-    written = r"$\Delta_f^k \le \|x_{ia}\|^2$ and $\unknown$"
-    assert sources.FORMULA.sub(sources.formula, written) == (
-        "Δ<sub>f</sub><sup>k</sup> ≤ ‖x<sub>ia</sub>‖<sup>2</sup> and `\\unknown`"
-    )
 
 
 def test_the_reference_has_every_room_and_every_exported_name() -> None:

@@ -59,8 +59,7 @@ class Browser:
                 self.requested.append(announced["params"]["request"]["url"])
         if "error" in announced:
             raise BrowserError(f"{method}: {announced['error']['message']}")
-        result: dict[str, Any] = announced["result"]
-        return result
+        return dict(announced["result"])
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
@@ -69,8 +68,7 @@ class Browser:
                 raise BrowserError(f"the browser ended with {self._process.poll()}")
             self._buffer += more
         message, self._buffer = self._buffer.split(b"\0", 1)
-        announced: dict[str, Any] = json.loads(message)
-        return announced
+        return dict(json.loads(message))
 
     def show(self, page: Path | str, *, width: int, dark: bool = False, paper: bool = False) -> None:
         """Open a file or an address at a width, and wait until it is laid out."""
@@ -115,20 +113,17 @@ class Browser:
     def serious(self) -> list[str]:
         if not self.run("typeof axe === 'object'"):
             self.run(AXE.read_text(encoding="utf-8"))
-        found: list[str] = self.probe("serious()")
-        return found
+        return list(self.probe("serious()"))
 
     def unfold(self) -> None:
         self.run("document.querySelectorAll('details').forEach(one => { one.open = true })")
 
     def overflowing(self) -> list[str]:
         """What is cut, reaches past the page, or stands letter above letter."""
-        found: list[str] = self.probe("overflowing()")
-        return found
+        return list(self.probe("overflowing()"))
 
     def overlapping(self) -> list[str]:
-        found: list[str] = self.probe("overlapping()")
-        return found
+        return list(self.probe("overlapping()"))
 
     def printed(self) -> bytes:
         """The page as PDF on A4, as a person would print it: its own margins and its own headers."""

@@ -71,8 +71,7 @@ class Line:
         if len(self.embedded) == self.fails_at:
             raise ConnectionError("the machine of this party lost its power")
         self.embedded.append(np.array(rows))
-        result: NDArray[np.float64] = np.clip(self.features[rows, :1] * self.weights, -1, 1)
-        return result
+        return np.asarray(np.clip(self.features[rows, :1] * self.weights, -1, 1))
 
     def clipped_sum(
         self, rows: NDArray[np.int64], gradient: NDArray[np.float32], *, clip: float, grid: int
@@ -80,12 +79,10 @@ class Line:
         per_row = self.features[rows, :1] * gradient
         norms = np.linalg.norm(per_row, axis=1, keepdims=True)
         clipped = per_row * np.minimum(1, clip / np.maximum(norms, 1e-12))
-        result: NDArray[np.int64] = (clipped * (grid * 0.999 / clip)).astype(np.int64).sum(axis=0)
-        return result
+        return np.asarray((clipped * (grid * 0.999 / clip)).astype(np.int64).sum(axis=0))
 
     def plain_sum(self, rows: NDArray[np.int64], gradient: NDArray[np.float32]) -> NDArray[np.float64]:
-        result: NDArray[np.float64] = (self.features[rows, :1] * gradient).sum(axis=0)
-        return result
+        return np.asarray((self.features[rows, :1] * gradient).sum(axis=0))
 
     def step(self, direction: NDArray[np.float64]) -> None:
         self.weights = self.weights - 0.1 * np.asarray(direction, dtype=np.float64)
@@ -130,15 +127,14 @@ def brings(
         def bring(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
             if aligned is None:
                 return PartyModels()
-            blocks = list(aligned.blocks())
-            contributor = None
+            (block,) = aligned.blocks(plan.rows)
+            contributor: Line | None = None
+            mine: Recorder | None = None
             if name in plan.contributors:
-                x = np.concatenate([plan.encoders[name].encode(block) for block in blocks])
-                contributor = Line(x, width or plan.options.embedding, fails_at=stops.get(name, -1))
-            mine = None
+                size, stop = width or plan.options.embedding, stops.get(name, -1)
+                contributor = Line(plan.encoders[name].encode(block), size, fails_at=stop)
             if name == plan.receiver:
-                y = np.concatenate([block.label for block in blocks])
-                mine = fusion or Recorder(np.where(y == 1, 1.0, -1.0)[:, None])
+                mine = fusion or Recorder(np.where(block.label == 1, 1.0, -1.0)[:, None])
             return PartyModels(contributor, mine)
 
         return bring

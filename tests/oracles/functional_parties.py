@@ -92,8 +92,7 @@ class Remembered:
             if self.silent:
                 return np.zeros(shape, dtype=np.int64)
             self.drawn.append(part.draw(shape, randomness))
-            result: NDArray[np.int64] = self.drawn[-1]
-            return result
+            return np.asarray(self.drawn[-1])
 
         return SimpleNamespace(draw=draw)
 

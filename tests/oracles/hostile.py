@@ -48,8 +48,7 @@ CODES = ("u1", "i4", "u4", "i8", "u8", "f8")
 
 def packed(header: dict[str, Any], content: bytes) -> bytes:
     header_bytes = msgpack.packb(header, use_bin_type=True)
-    result: bytes = PREFIX.pack(MAGIC, VERSION, len(header_bytes)) + header_bytes + content
-    return result
+    return bytes(PREFIX.pack(MAGIC, VERSION, len(header_bytes)) + header_bytes + content)
 
 
 def opened(frame: bytes) -> tuple[dict[str, Any], bytes]:

@@ -78,13 +78,10 @@ def breaking(step: str) -> Callable[[Any], Any]:
 def own_weights(kit: Kit, party: str, job_id: str) -> list[list[float]]:
     (model,) = (kit.run_folder(job_id) / "parties").glob("*.model.json")
     assert model.name == f"{party}.model.json"
-    result: list[list[float]] = ModelFile.load(model).weights.tolist()
-    return result
+    return list(ModelFile.load(model).weights.tolist())
 
 
 def part_of(kind: str, run: Any, party: str) -> list[list[float]]:
     job = Job.parse(job_text(kind))
-    result: list[list[float]] = untyped(
-        protocol_of(job).model(job.spec, {party: run.result(party)})
-    ).coefficients.tolist()
-    return result
+    model = untyped(protocol_of(job).model(job.spec, {party: run.result(party)}))
+    return list(model.coefficients.tolist())
