@@ -65,7 +65,9 @@ def _cases_in(path: Path) -> Iterator[Case]:
         for verb, *_ in given.get("changes", ()):
             if verb not in vars(Changes):
                 raise ValueError(f"{given['name']}: no such change: {verb!r}")
-        known = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+        known: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
         settings = {key: known.pop(key) for key in given if key not in names}
         yield Case(**known, settings=settings)
 
@@ -152,11 +154,11 @@ class Changes:
         *path, last = where.split(".")
         for key in path:
             place = place[int(key)] if isinstance(place, list) else place[key]
-        key = int(last) if isinstance(place, list) else last
+        at: Any = int(last) if isinstance(place, list) else last
         if gone:
-            del place[key]
+            del place[at]
         else:
-            place[key] = value
+            place[at] = value
         self.write(name, json.dumps(data))
 
     def untell(self, name: str, where: str) -> None:

@@ -103,14 +103,15 @@ def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
         }
     except Exception as error:
         return {"error": _number(error)}
-    for name, check in (
-        ("few", lambda: check_people(planned, noise)),
-        ("judged", lambda: job.held_out and check_held_out(planned, job.held_out, epsilon=job.epsilon)),
-    ):
-        try:
-            check()
-        except ColonnadeError as error:
-            said[name] = error.number
+    try:
+        check_people(planned, noise)
+    except ColonnadeError as error:
+        said["few"] = error.number
+    try:
+        if job.held_out:
+            check_held_out(planned, job.held_out, epsilon=job.epsilon)
+    except ColonnadeError as error:
+        said["judged"] = error.number
     if case.get("forecast"):
         pilots = PilotRuns(schemas, effort=60.0, draws=1, tries=1, weighed=False)
         cost = forecast(pilots, method, job.spec, planned, simulated=False).cost

@@ -54,22 +54,15 @@ def ask(
 ) -> Request:
     """A job that waits for people at the bank, as its process writes it."""
     now = datetime.datetime.now(datetime.UTC)
-    cost = Prospect("d", "record", "server", delta=1e-5, epsilon=0.5, budget=4.0, before=4.0, left=3.5)
-    ledger = Path(kit.site()["party"]).parent / "bank.ledger"
-    request = Request(
-        job=job,
-        name=name,
-        party="bank",
-        what=what,
-        costs=(cost, replace(cost, observer="party:shop", unit="others-part")),
-        people=people,
-        digest="5" * 64,
-        requested=now.isoformat(timespec="seconds"),
-        until=(now + datetime.timedelta(hours=1)).isoformat(timespec="seconds"),
-        state="waiting",
-        ledger=str(ledger),
-        **more,
+    requested, until = (
+        moment.isoformat(timespec="seconds") for moment in (now, now + datetime.timedelta(hours=1))
     )
+    cost = Prospect("d", "record", "server", delta=1e-5, epsilon=0.5, budget=4.0, before=4.0, left=3.5)
+    costs = (cost, replace(cost, observer="party:shop", unit="others-part"))
+    said: dict[str, Any] = {"job": job, "name": name, "party": "bank", "what": what, "people": people, **more}
+    said |= {"digest": "5" * 64, "requested": requested, "until": until, "state": "waiting"}
+    ledger = Path(kit.site()["party"]).parent / "bank.ledger"
+    request = Request(costs=costs, ledger=str(ledger), **said)
     (kit.path / approval.REQUESTS).mkdir(exist_ok=True)
     approval._write(kit.path / approval.REQUESTS / f"{job}.json", request)
     return request

@@ -26,7 +26,7 @@ def tables_of(
     score = sum(values.sum(axis=1) for values in columns.values()) + rng.normal(size=rows) * 0.3
     label = np.where(score > 0, classes[1], classes[0])
     declared = f"label = {{column = 'y', kind = 'classes', classes = {list(classes)}}}"
-    tables = []
+    tables: list[Table] = []
     for party, values in columns.items():
         arrays = {f"{party}{i}": values[:, i] for i in range(values.shape[1])}
         tables.append(table_of(party, arrays, "" if tables else declared, label))

@@ -39,11 +39,8 @@ _COMPLAINT = re.compile(r"\b(ERROR|CRITICAL)\b|^Traceback \(most recent call las
 
 def complaints(folder: Path) -> list[str]:
     """Lines of ERROR or worse, and tracebacks, in whatever the processes of kits below a folder said or logged."""
-    logs = [
-        path
-        for path in folder.rglob("*")
-        if path.name.startswith(("console", "log")) and path.parent.name != "local" and path.is_file()
-    ]
+    named = [path for path in folder.rglob("*") if path.name.startswith(("console", "log"))]
+    logs = [path for path in named if path.parent.name != "local" and path.is_file()]
     assert any(path.name == CONSOLE for path in logs), f"nothing was logged in {folder}"
     return [
         f"{path.relative_to(folder)}: {line}"
@@ -78,8 +75,7 @@ class Live:
 
     def outcome(self, member: str, job_id: str) -> dict[str, Any] | None:
         path = self.kits[member].run_folder(job_id) / OUTCOME
-        recorded: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-        return recorded
+        return dict(json.loads(path.read_text())) if path.exists() else None
 
     def has_ended(self, member: str, job_id: str) -> bool:
         return self.outcome(member, job_id) is not None
@@ -131,8 +127,7 @@ class Live:
         for process in kit_processes(self.kits[member]):
             # It may end while it is looked at.
             with contextlib.suppress(psutil.Error):
-                if process.name() == name[:MAX_NAME]:
-                    found.append(int(process.pid))
+                found += [int(process.pid)] if process.name() == name[:MAX_NAME] else []
         return found
 
     def charges(self, party: str) -> int:

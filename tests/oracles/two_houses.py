@@ -64,10 +64,8 @@ def policy_text(
 ) -> str:
     """What a party agrees to; `more` are further lines."""
     others = parties or json.dumps([other for other in PARTIES if other != party])
-    return (
-        f'methods = {methods}\nparties = {others}\ndelta = {delta}\nepsilon = {{"{observers}" = {epsilon}}}\n'
-        f"{options}\n{more}\n"
-    )
+    allowed = f'delta = {delta}\nepsilon = {{"{observers}" = {epsilon}}}'
+    return f"methods = {methods}\nparties = {others}\n{allowed}\n{options}\n{more}\n"
 
 
 def write_files(
