@@ -73,12 +73,9 @@ def test_six_lines_of_one_shape_are_found_whatever_they_name(tmp_path: Path) -> 
 def test_no_two_plans_requests_sessions_or_commands_of_privacy_share_six_lines() -> None:
     """One shape, whatever is named: then it is one thing, and stands in one place."""
     patterns = (
-        "methods/*/plan.py",
-        "methods/*/protocol.py",
-        "protocols/*plan*.py",
-        "protocols/evaluation.py",
+        *("methods/*/plan.py", "methods/*/protocol.py", "protocols/*plan*.py", "protocols/evaluation.py"),
+        *("protocols/session.py", "cli/*privacy*.py"),
     )
-    patterns += ("protocols/session.py", "cli/*privacy*.py")
     paths = [path for pattern in patterns for path in (house.SOURCE / "colonnade").glob(pattern)]
     assert len(paths) > 17 and house.repeats(paths) == []
 

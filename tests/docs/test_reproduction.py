@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from ideals import ideal_gradient, ideal_moments
+from training_specs import table_of
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from colonnade.data.kinds import NumericColumn
-from colonnade.data.labels import ClassLabel
-from colonnade.data.schema import Schema
-from colonnade.data.table import Table
 from colonnade.planning.forecast import LAWS
 from reproduction import __main__ as program
 from reproduction import sections
@@ -116,13 +113,13 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
 
 @pytest.mark.parametrize("conditional", [False, True])
 def test_moments_in_one_place_are_those_that_the_protocol_would_open(conditional: bool) -> None:
-    draws, tables = np.random.default_rng(0), []
-    for party, label in (("a", ClassLabel("y", ("0", "1"))), ("b", None)):
-        columns = (NumericColumn(f"{party}0", 0, 1), NumericColumn(f"{party}1", 0, 1))
-        arrays: dict[str, Any] = {column.name: draws.random(60) for column in columns}
-        if label is not None:
-            arrays["y"] = draws.integers(0, 2, 60)
-        tables.append(Table.from_arrays(party, arrays, Schema("row", columns, label)))
+    draws, label = np.random.default_rng(0), "label = {column = 'y', kind = 'classes', classes = ['0', '1']}"
+    tables = [
+        table_of(
+            party, {f"{party}{i}": draws.random(60) for i in range(2)}, declared, draws.integers(0, 2, 60)
+        )
+        for party, declared in (("a", label), ("b", ""))
+    ]
     place = OnePlace(tables)
     options = {"conditional": conditional}
     plan = place.plan("moments", "classification", epsilon=1.0, options=options)
