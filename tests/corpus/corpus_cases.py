@@ -51,7 +51,6 @@ class Case:
 
 
 def load_cases() -> tuple[Case, ...]:
-    """Every case, in the order of the files."""
     return tuple(case for path in sorted(CASES.glob("*.toml")) for case in _cases_in(path))
 
 

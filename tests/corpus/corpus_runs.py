@@ -139,7 +139,6 @@ def _here(words: tuple[str, ...]) -> Ending:
 
 
 def _as_process(case: Case, folder: Path) -> Ending:
-    """As a process of its own, under the settings that the case names."""
     stdout, send = case.settings.get("stdout"), case.settings.get("send")
     if unknown := case.settings.keys() - {"stdout", "send", "umask", "largest_file", "rights", "open_files"}:
         raise ValueError(f"{case}: no such settings: {', '.join(unknown)}")

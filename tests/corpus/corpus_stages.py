@@ -34,7 +34,6 @@ class Stages:
 
 
 def project(folder: Path) -> None:
-    """A job and two parties' files; nothing has run."""
     write_project(folder)
     people = [
         f"N{i},{20 + 3 * i},{('clerk', 'farmer', 'nurse')[i % 3]},{i % 10},{('no', 'yes')[i % 2]}"

@@ -67,7 +67,6 @@ class Fence:
 
 
 def text_of(page: Path) -> str:
-    """A page with what the site appends to it."""
     text = page.read_text(encoding="utf-8")
     docs = ROOT / "docs"
     return whole(page.relative_to(docs).as_posix(), text) if page.is_relative_to(docs) else text
@@ -108,7 +107,6 @@ def silent_screen() -> Iterator[tuple[io.StringIO, io.StringIO]]:
 
 
 def perform(command: str) -> Said:
-    """Run one command of a page in the current folder."""
     program, *words = shlex.split(command)
     if program == "python":
         return script(ROOT / words[0], *words[1:])

@@ -35,7 +35,6 @@ def name_of(path: Path) -> str:
 
 
 def small_federation() -> Federation:
-    """What a page may call `federation` without making one."""
     rng = np.random.default_rng(3)
     spent, visits = rng.uniform(0, 10, 3000), rng.uniform(0, 10, 3000)
     declared = 'id = "n"\ncolumns.{} = {{kind = "numeric", low = 0, high = 10}}\n'
@@ -169,7 +168,6 @@ def test_every_excerpt_is_in_the_file_it_names() -> None:
 
 
 def commands(page: Path) -> set[str]:
-    """Commands in shell fences and in spans of code, without what follows a comment sign."""
     lines = [line for fence in fences(page) if fence.kind == "sh" for line in fence.text.splitlines()]
     lines += SPAN.findall(prose(page))
     stripped = (line.split(" #")[0].strip() for line in lines)

@@ -47,7 +47,6 @@ def known() -> dict[str, str]:
 
 
 def note(test: str) -> None:
-    """Note that a slow test has followed its page as it is now."""
     recorded = {**known(), test: digest(SHOWN[test])}
     FOLLOWED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 

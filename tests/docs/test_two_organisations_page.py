@@ -39,8 +39,6 @@ TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}")
 
 @dataclass
 class Stage:
-    """Three folders, what was told by telephone, and the processes that stay."""
-
     folder: Path
     port: str = field(default_factory=lambda: str(free_port()))
     announced: dict[str, str] = field(default_factory=dict)
@@ -138,7 +136,6 @@ class Stage:
         return named.replace(self.job, "JOB-ID") if self.job else named
 
     def leave(self) -> None:
-        """End what stays, as a service manager would; nothing is left of it."""
         for process in self.running:
             process.send_signal(signal.SIGTERM)
         for process in self.running:

@@ -202,7 +202,6 @@ def _traffic(outcome: Any) -> dict[str, Any]:
 
 
 def run(case: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """One seeded run of a job with all its parties in this process."""
     federation = None
     try:
         job = _job(case["job"])
@@ -261,7 +260,6 @@ def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str
 
 
 def ledger(case: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What each step of a sequence came to, and the totals at its end."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "house.ledger"
         book = Ledger.create(path, "house") if case.get("file") else Ledger.in_memory("house")

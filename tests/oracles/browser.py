@@ -31,8 +31,6 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """One page of a headless browser, opened again and again."""
-
     def __init__(self, process: subprocess.Popen[bytes], send: int, receive: int) -> None:
         self._process, self._send, self._receive = process, send, receive
         self._buffer, self._number, self._session = b"", 0, ""
@@ -84,7 +82,6 @@ class Browser:
             pass
 
     def close(self) -> None:
-        """End the browser, which may leave without an answer."""
         self._session = ""
         with suppress(BrowserError):
             self.call("Browser.close")
@@ -138,7 +135,6 @@ class Browser:
 
 
 def executable() -> str:
-    """Where the browser is; an error that says how to get one if there is none."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         raise BrowserError(f"no browser: apt-get install chromium, or put one of {', '.join(NAMES)} on PATH")
@@ -147,7 +143,6 @@ def executable() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser that is gone afterwards, with its folder."""
     requested, answered = os.pipe(), os.pipe()
 
     def descriptors() -> None:

@@ -25,8 +25,6 @@ Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 @dataclass(frozen=True)
 class Root:
-    """A certificate that issues others, with its key."""
-
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 

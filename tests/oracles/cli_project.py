@@ -21,8 +21,6 @@ JOB, PARTY = ((PROJECT / name).read_text() for name in ("job.toml", "party.toml"
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with a job, two parties' files, and nothing run yet."""
-
     folder: Path
 
     def path(self, name: str) -> Path:

@@ -90,7 +90,6 @@ def hockey_stick_of_laws(first: Law, second: Law, epsilon: float, window: Iterab
 
 
 def sum_of_coins(probabilities: Sequence[Fraction]) -> list[Fraction]:
-    """The exact law of the number of ones."""
     law = [Fraction(1)]
     for p in probabilities:
         law = [a * (1 - p) + b * p for a, b in zip([*law, Fraction(0)], [Fraction(0), *law], strict=True)]

@@ -44,7 +44,6 @@ class ShortKeys(EncryptedOptions):
 
 
 def request_of(widths: Any, **changes: Any) -> TrainingSpec:
-    """What is asked on public data without a defence, unless it says otherwise."""
     chosen: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-5, "epochs": 2, "batch": 8, "learning_rate": 0.1}
     chosen |= {"defence": "none", "public": tuple(widths), "alignment": "equal"}
     keys = changes.pop("keys", SMALL if changes.get("defence", "none") == "none" else WIDER)

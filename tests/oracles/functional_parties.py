@@ -98,7 +98,6 @@ class Remembered:
 
 
 def with_noise(plan: FunctionalPlan, *, silent: bool) -> FunctionalPlan:
-    """The plan with noises that remember what was drawn; silent ones draw zeros."""
     return replace(plan, noises=untyped(tuple(Remembered(noise, silent=silent) for noise in plan.noises)))
 
 

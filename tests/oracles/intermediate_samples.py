@@ -48,7 +48,6 @@ def labels(loss: str, rows: int, generator: np.random.Generator) -> NDArray[Any]
 def tables(
     rows: int, *, loss: str = "logistic", widths: tuple[int, ...] = (2, 3), seed: int = 0
 ) -> list[Table]:
-    """One table an owner, the first with the label."""
     generator = np.random.default_rng(seed)
     made = []
     for name, width in zip(NAMES, widths, strict=False):

@@ -63,7 +63,6 @@ class Live:
         return str(self.session.submit(text, name="test", parties=self.parties, resumes=resumes))
 
     def wait(self, job_id: str, *, timeout: float = PATIENCE_SECONDS) -> str:
-        """FLARE's word for how a job ended."""
         states = [""]
 
         def ended() -> bool:
@@ -102,7 +101,6 @@ class Live:
 
     @contextmanager
     def session_again(self) -> Iterator[None]:
-        """A new session, for when the server is a new one."""
         with Administration(self.kits["admin"], timeout=PATIENCE_SECONDS) as session:
             self.session = session
             yield
@@ -136,7 +134,6 @@ class Live:
 
 @contextmanager
 def live(folder: Path, *, seeded: bool = True, **how: Any) -> Iterator[Live]:
-    """A server and two parties that are connected; ended, whatever happens."""
     seed = {"noise_seed": SEED} if seeded else {}
     sites = {party: {**write_party(folder, party), **seed} for party in PARTIES}
     with federation_of(folder, {**sites, "server": seed}, **how) as running:

@@ -61,7 +61,6 @@ class Proxy:
         return self.pause + (size / self.rate if self.rate else 0.0) + (AGAIN_SECONDS if lost else 0.0)
 
     def heal(self) -> None:
-        """Pass everything on at once again."""
         self.pause, self.rate, self.lost_percent = 0.0, 0.0, 0
         self.dark.clear()
 
@@ -98,7 +97,6 @@ def _close(end: socket.socket) -> None:
 
 @contextmanager
 def proxied(folder: Path, **more: Any) -> Iterator[tuple[Live, Proxy]]:
-    """A federation whose shop calls its server through a proxy."""
     made: list[Proxy] = []
 
     def prepare(kits: dict[str, Kit]) -> None:

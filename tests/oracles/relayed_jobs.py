@@ -65,7 +65,6 @@ def run_job(
 
 
 def breaking(step: str) -> Callable[[Any], Any]:
-    """A relay that loses its connections when a step comes by."""
     from nvflare.fuel.f3.cellnet.defs import ReturnCode
     from nvflare.fuel.f3.cellnet.utils import make_reply
 

@@ -24,6 +24,5 @@ def write_one_of_ten(folder: Path, party: str) -> dict[str, Any]:
 
 
 def ten_text() -> str:
-    """A job between all of them."""
     text = job_text(epsilon=1.0, timeout=600).replace('["bank", "shop"]', json.dumps(list(TEN)))
     return text.replace('active = "bank"', f'active = "{TEN[0]}"')

@@ -92,14 +92,12 @@ def write_files(
 
 
 def write_party(folder: Path, party: str, *, budget: float = 500.0) -> dict[str, Any]:
-    """A party's files; returns what its kit is to be told of them."""
     (folder / f"{party}.policy.toml").write_text(policy_text(party))
     announced = write_files(folder, party, _columns(party), budget=budget)
     return {"party": announced, "policy": str(folder / f"{party}.policy.toml")}
 
 
 def give_bank_two_labels(folder: Path) -> None:
-    """A second label, a number, in the files that `write_party` wrote for the bank."""
     path, schema = folder / "bank.csv", folder / "bank.schema.toml"
     head, *lines = path.read_text().splitlines()
     # What the bank's first column says, so that there is something to learn.
@@ -119,7 +117,6 @@ def score_text(model: str, *, epsilon: str = "", receiver: str = "bank", timeout
 
 
 def write_people(folder: Path, party: str, ids: list[str]) -> str:
-    """A party file with these people and no label; returns its path."""
     places = range(len(ids))
     numbers = {f"{party}_0": [f"0.{at}" for at in places], f"{party}_1": [f"0.{9 - at}" for at in places]}
     return write_files(folder, party, {"id": ids, **numbers}, stem=f"{party}.new", dataset="new")

@@ -30,7 +30,6 @@ def realised_shifts(
     record = generator.choice([-0.5, 0.5], runs)
 
     def received(count: int) -> np.ndarray:
-        """The sum of so many messages."""
         residuals = generator.binomial(count, 0.5, runs) - count / 2
         return residuals + generator.normal(0, sigma * math.sqrt(count), runs)
 
