@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fnmatch
-import io
 import os
 import resource
 import signal
@@ -19,9 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cli_project import Said, invoked
 from corpus_cases import Case, Changes
-
-from colonnade.cli.app import run
 
 COLONNADE = (sys.executable, "-c", "from colonnade.cli import main; main()")
 PATIENCE = 120.0
@@ -40,24 +38,13 @@ HALF_WRITTEN = (
 )
 
 
-@dataclass(frozen=True)
-class Ending:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def said(self) -> str:
-        return f"{self.out}{self.err}"
-
-
-def run_case(case: Case, folder: Path) -> tuple[Ending, list[str]]:
+def run_case(case: Case, folder: Path) -> tuple[Said, list[str]]:
     """Spoil the copy of a stage, run the verb in it, and say how it ended and which laws that breaks."""
     with _in(folder, case.env):
         for verb, *given in case.changes:
             getattr(Changes(folder), verb)(*given)
         before = Disk.of(folder)
-        ending = _as_process(case, folder) if case.process else _here(case.run)
+        ending = _as_process(case, folder) if case.process else invoked(case.run)
     return ending, [*_said(case, ending), *before.broken(Disk.of(folder), case)]
 
 
@@ -104,14 +91,14 @@ def _charges(path: Path) -> Any:
         connection.close()
 
 
-def _said(case: Case, ending: Ending) -> Iterator[str]:
+def _said(case: Case, ending: Said) -> Iterator[str]:
     if ending.code != case.code:
         yield f"exit code {ending.code}, not {case.code}"
     for bad in ("Traceback (most recent", "an internal error", *case.never):
-        if bad in ending.said:
+        if bad in ending.all:
             yield f"says {bad!r}"
     for piece in case.says:
-        if piece not in ending.said:
+        if piece not in ending.all:
             yield f"does not say {piece!r}"
 
 
@@ -131,14 +118,7 @@ def _in(folder: Path, env: dict[str, str]) -> Iterator[None]:
         os.environ.update(known)
 
 
-def _here(words: tuple[str, ...]) -> Ending:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run(list(words))
-    return Ending(code, out.getvalue(), err.getvalue())
-
-
-def _as_process(case: Case, folder: Path) -> Ending:
+def _as_process(case: Case, folder: Path) -> Said:
     stdout, send = case.settings.get("stdout"), case.settings.get("send")
     if unknown := case.settings.keys() - {"stdout", "send", "umask", "largest_file", "rights", "open_files"}:
         raise ValueError(f"{case}: no such settings: {', '.join(unknown)}")
@@ -161,7 +141,7 @@ def _as_process(case: Case, folder: Path) -> Ending:
         if out != subprocess.PIPE:
             os.close(out)
     said = [(text or b"").decode("utf-8", errors="replace") for text in announced]
-    return Ending(process.returncode, *said)
+    return Said(process.returncode, *said)
 
 
 def _prepare(settings: dict[str, Any]) -> None:

@@ -1,14 +1,11 @@
 """Good files that cases spoil a copy of: each stage is made once, by the verbs that make such files."""
 
 import contextlib
-import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from cli_project import write_project
-
-from colonnade.cli.app import run
+from cli_project import invoked, write_project
 
 POLICY = """methods = ["moments"]
 parties = ["insurer"]
@@ -78,7 +75,7 @@ STAGES: dict[str, Callable[[Path], None]] = {
 
 
 def _well(folder: Path, line: str) -> None:
-    said = io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        if run(line.split()) != 0:
-            raise ValueError(f"{line}: {said.getvalue()}")
+    with contextlib.chdir(folder):
+        said = invoked(line.split())
+    if said.code != 0:
+        raise ValueError(f"{line}: {said.all}")

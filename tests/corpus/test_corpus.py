@@ -45,5 +45,5 @@ def test_a_case_is_told_as_what_it_is(cases: tuple[Case, ...], stages: Stages, t
         folder = tmp_path / str(number)
         stages.copy(case.stage, folder)
         ending, broken = run_case(case, folder)
-        wrong += [f"{case}: {broken}\n{ending.said}"] if broken else []
+        wrong += [f"{case}: {broken}\n{ending.all}"] if broken else []
     assert not wrong, "\n".join(wrong)

@@ -65,8 +65,8 @@ def holds(case: Case, stages: Stages) -> None:
         ending, broken = run_case(replace(case, says=(), never=()), folder)
         if ending.code == 0:
             return
-        assert ending.code not in (1, -1), ending.said
-        assert not [law for law in broken if not law.startswith("exit code")], (case, broken, ending.said)
+        assert ending.code not in (1, -1), ending.all
+        assert not [law for law in broken if not law.startswith("exit code")], (case, broken, ending.all)
         assert os.environ.get("COLONNADE_TRACEBACK") is None
 
 

@@ -19,7 +19,6 @@ not write has a stage in tests/docs/stages.py.
 """
 
 import contextlib
-import io
 import os
 import re
 import runpy
@@ -27,13 +26,12 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-from colonnade.cli.app import run
+from cli_project import Said, invoked, printed_by
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "site"))
 
@@ -92,47 +90,26 @@ def says(printed: str, shown: str) -> bool:
     return re.fullmatch(f"{whole}\n*", printed) is not None
 
 
-@dataclass(frozen=True)
-class Said:
-    out: str
-    err: str
-    code: int
-
-
-@contextlib.contextmanager
-def silent_screen() -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        yield out, err
-
-
 def perform(command: str) -> Said:
     program, *words = shlex.split(command)
     if program == "python":
         return script(ROOT / words[0], *words[1:])
     if program == "colonnade":
         few = [*DEMONSTRATION, "--output"]
-        return demonstration(*words[4:]) if words in (DEMONSTRATION, [*few, *words[4:]]) else colonnade(words)
+        return demonstration(*words[4:]) if words in (DEMONSTRATION, [*few, *words[4:]]) else invoked(words)
     if program == "cd":
         os.chdir(words[0])
     elif program == "mkdir":
         Path(words[-1]).mkdir(parents=True, exist_ok="-p" in words)
     else:
         raise ValueError(f"{command}: pages run colonnade, python, cd and mkdir; see tests/docs/fences.py")
-    return Said("", "", 0)
-
-
-def colonnade(words: list[str]) -> Said:
-    with silent_screen() as (out, err):
-        code = run(words)
-    return Said(out.getvalue(), err.getvalue(), code)
+    return Said(0, "", "")
 
 
 def script(path: Path, *words: str) -> Said:
     """Run a script in this process, as Python runs it by its name."""
-    with silent_screen() as (out, err), patch.object(sys, "argv", [str(path), *words]):
-        runpy.run_path(str(path), run_name="__main__")
-    return Said(out.getvalue(), err.getvalue(), 0)
+    with patch.object(sys, "argv", [str(path), *words]):
+        return printed_by(lambda: runpy.run_path(str(path), run_name="__main__"))
 
 
 DEMONSTRATION = ["demo", "--people", "few"]
@@ -142,11 +119,11 @@ def demonstration(folder: str = "demo-run") -> Said:
     """What many pages begin with: it is run once, and each has a copy of its files."""
     place, said = _demonstrated()
     shutil.copytree(Path(place.name) / "demo-run", folder)
-    return Said(said.out.replace("demo-run", folder), said.err, said.code)
+    return said._replace(out=said.out.replace("demo-run", folder))
 
 
 @cache
 def _demonstrated() -> tuple[tempfile.TemporaryDirectory[str], Said]:
     place = tempfile.TemporaryDirectory()
     with contextlib.chdir(place.name):
-        return place, colonnade(DEMONSTRATION)
+        return place, invoked(DEMONSTRATION)

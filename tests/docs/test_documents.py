@@ -6,13 +6,15 @@ How a page is written so that its snippets and commands are run and their output
 import json
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
+from cli_project import printed_by
 from encrypted_runs import WIDER
-from fences import ROOT, fences, perform, prose, says, script, silent_screen
+from fences import ROOT, fences, perform, prose, says, script
 from stages import STAGES
 from typed import untyped
 
@@ -64,9 +66,8 @@ def follow(page: Path) -> tuple[int, int]:
         if fence.file is not None:
             Path(fence.file).write_text(fence.text, encoding="utf-8")
         elif fence.kind == "python" and not fence.rest:
-            with silent_screen() as (screen, _):
-                exec(compile(fence.text, where, "exec"), names)
-            printed, ran = screen.getvalue(), ran + 1
+            code = compile(fence.text, where, "exec")
+            printed, ran = printed_by(partial(exec, code, names)).out, ran + 1
         elif fence.kind == "sh":
             said = [
                 perform(COMMANDS["run_as"].get(line, line)) for line in fence.commands if not not_run(line)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 from certificates import Root
-from fences import FENCE, ROOT, Said, perform, says, script
+from cli_project import Said
+from fences import FENCE, ROOT, perform, says, script
 from kits import make_kit
 from live_federation import PATIENCE_SECONDS, free_port
 from test_followed import note
@@ -80,7 +81,7 @@ class Stage:
             return self._there(self._stay([*COLONNADE, *words], home))
         if program == "colonnade" and self.running:
             done = subprocess.run([*COLONNADE, *words], cwd=home, capture_output=True, text=True, check=False)
-            said = Said(done.stdout, done.stderr, done.returncode)
+            said = Said(done.returncode, done.stdout, done.stderr)
         else:
             with contextlib.chdir(home):
                 said = perform(shlex.join([program, *words]))

@@ -6,7 +6,6 @@ this version, their word first; it is applied to whole keys and texts, both ways
 
 import atexit
 import contextlib
-import io
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cli_project import Said, invoked
 from plain_values import (
     digest,
     frames,
@@ -32,7 +32,6 @@ from plain_values import (
 
 import colonnade
 from colonnade import Federation, MomentRelease, Schema, Table
-from colonnade.cli.app import run as invoke
 from colonnade.data.encoder import Quantizer
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.errors import ColonnadeError
@@ -320,11 +319,9 @@ _PREPARED: dict[str, Path] = {}
 """Folders in which the commands before a case's own were run, by what was asked there."""
 
 
-def _invoke(words: list[str], folder: Path) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = invoke(list(words))
-    return code, out.getvalue(), err.getvalue()
+def _invoke(words: list[str], folder: Path) -> Said:
+    with contextlib.chdir(folder):
+        return invoked(words)
 
 
 def _prepared(case: dict[str, Any], folder: Path) -> Path:

@@ -1,11 +1,14 @@
 """Two organisations' files as a user would write them, and the command line run on them."""
 
+import contextlib
+import io
 import json
 import shlex
 import shutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -85,6 +88,28 @@ def train_until_killed(project: Project, output: str) -> None:
     with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
         patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
         train(project, "--output", output)
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def all(self) -> str:
+        return self.out + self.err
+
+
+def printed_by(act: Callable[[], object]) -> Said:
+    """What is printed in this process meanwhile, with the exit code if it has one."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = act()
+    return Said(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
+
+
+def invoked(words: Iterable[str]) -> Said:
+    return printed_by(lambda: run(list(words)))
 
 
 @dataclass(frozen=True)
