@@ -90,16 +90,12 @@ def test_the_secret_is_interpolated_only_by_the_door(called: str, place: str, fu
 
 
 def test_ciphertexts_are_decrypted_only_where_owners_meet_without_a_server() -> None:
-    decrypting = ["methods/encrypted/protocol.py"]
     for name, tree in TREES.items():
-        if name.startswith("crypto/"):
-            continue
-        called = [text for text, _ in calls(tree) if text.split(".")[-1].startswith("decrypt")]
-        references = [text for text in attributes(tree) if text.split(".")[-1].startswith("decrypt")]
+        found = [*(text for text, _ in calls(tree)), *attributes(tree), *imports(tree)]
+        decrypts = [text for text in found if text.split(".")[-1].startswith("decrypt")]
         # A bounded mask decrypts what it answers.
-        references += [text for text in attributes(tree) if text.endswith(("mask.answer", ").answer"))]
-        imported = [found for found in imports(tree) if found.split(".")[-1].startswith("decrypt")]
-        assert not (called or references or imported) or name in decrypting, name
+        decrypts += [text for text in attributes(tree) if text.endswith(("mask.answer", ").answer"))]
+        assert not decrypts or name.startswith(("crypto/", "methods/encrypted/protocol.py")), name
 
 
 def test_the_encrypted_path_charges_before_anything_else() -> None:
@@ -109,11 +105,8 @@ def test_the_encrypted_path_charges_before_anything_else() -> None:
 
 def test_numbers_of_any_size_are_decrypted_only_for_data_that_is_public() -> None:
     """`decrypt_any_size` reads out whatever was packed: beyond the crypto room only where there is no defence."""
-    (door,) = [
-        name
-        for name, tree in TREES.items()
-        if any("decrypt_any_size" in x for x in imports(tree)) and not name.startswith("crypto/")
-    ]
+    using = [name for name, tree in TREES.items() if any("decrypt_any_size" in x for x in imports(tree))]
+    (door,) = [name for name in using if not name.startswith("crypto/")]
     (answer,) = functions(TREES[door], "answer")
     (branch,) = [
         node for node in ast.walk(answer) if isinstance(node, ast.If) and "bounded" in ast.unparse(node.test)
@@ -129,16 +122,18 @@ def test_whoever_opens_charges_before_it_tells() -> None:
         assert lines["party.ledger.charge"] < lines["tell"], opener
 
 
+def callers(called: str) -> set[str]:
+    return {
+        name for name, tree in TREES.items() if any(f".{text}".endswith(called) for text, _ in calls(tree))
+    }
+
+
 def test_only_protocols_send() -> None:
-    for name, tree in TREES.items():
-        senders = [called for called, _ in calls(tree) if called.endswith("channel.send")]
-        assert not senders or name.startswith(("protocols/", "methods/")), name
+    assert {name.split("/")[0] for name in callers("channel.send")} == {"protocols"}
 
 
 def test_only_alignment_makes_an_aligned_table() -> None:
-    for name, tree in TREES.items():
-        made = [called for called, _ in calls(tree) if called.split(".")[-1] == "AlignedTable"]
-        assert not made or name == "protocols/alignment.py", name
+    assert callers(".AlignedTable") == {"protocols/alignment.py"}
 
 
 def test_nothing_is_validated_by_assert() -> None:

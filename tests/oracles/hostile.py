@@ -7,6 +7,7 @@ something else, and as a sequence: dropped, repeated, swapped. The seed of a mut
 import random
 import struct
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,31 +174,25 @@ def other_arrays(frame: bytes, rng: random.Random) -> bytes:
         name, array = rng.choice(["key", "words", "share", "points", "matrix"]), np.zeros(3)
     else:
         name, array = rng.choice(list(arrays.items()))
-    match rng.randrange(10):
-        case 0:
-            array = array.astype(rng.choice(CODES))
-        case 1:
-            array = array.reshape(-1)[: rng.randint(0, max(array.size - 1, 0))]
-        case 2:
-            array = np.concatenate([array.reshape(-1), array.reshape(-1)[:1]])
-        case 3:
-            array = array[None]
-        case 4:
-            array = array.reshape(-1)
-        case 5:
-            array = np.zeros(array.shape, dtype=array.dtype)
-        case 6:
-            limits = np.iinfo(untyped(array.dtype)) if array.dtype.kind in "iu" else None
-            extreme = np.nan if limits is None else rng.choice([limits.max, limits.min])
-            array = np.full(array.shape, extreme, dtype=array.dtype)
-        case 7:
-            array = np.frombuffer(rng.randbytes(array.nbytes), dtype=array.dtype).reshape(array.shape)
-        case 8:
-            arrays.pop(name, None)
-            name = rng.choice([name, name + "x", ""])
-        case _:
-            array = np.array(rng.choice([0, 255, 1]), dtype=rng.choice(CODES))
-    arrays[name] = array
+    flat = array.reshape(-1)
+    limits = np.iinfo(untyped(array.dtype)) if array.dtype.kind in "iu" else None
+    changes: tuple[Callable[[], Any], ...] = (
+        lambda: array.astype(rng.choice(CODES)),
+        lambda: flat[: rng.randint(0, max(array.size - 1, 0))],
+        lambda: np.concatenate([flat, flat[:1]]),
+        lambda: array[None],
+        lambda: flat,
+        lambda: np.zeros_like(array),
+        lambda: np.full_like(array, np.nan if limits is None else rng.choice([limits.max, limits.min])),
+        lambda: np.frombuffer(rng.randbytes(array.nbytes), dtype=array.dtype).reshape(array.shape),
+        lambda: array,
+        lambda: np.array(rng.choice([0, 255, 1]), dtype=rng.choice(CODES)),
+    )
+    place = rng.randrange(10)
+    if place == 8:
+        arrays.pop(name, None)
+        name = rng.choice([name, name + "x", ""])
+    arrays[name] = changes[place]()
     if rng.random() < 0.1:
         del arrays[name]
     header["arrays"] = [[key, value.dtype.str[1:], list(value.shape)] for key, value in arrays.items()]
