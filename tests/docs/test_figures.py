@@ -1,4 +1,4 @@
-"""docs/soundness.md says what the library computes."""
+"""docs/soundness.md says what the library computes; pictures of flows show what a fresh run of the protocol sends."""
 
 import re
 import sys
@@ -12,6 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS / "figures"))
 
 import draw as drawing  # noqa: E402
+import flows  # noqa: E402
 import soundness_tables as tables  # noqa: E402
 
 from colonnade.report.charts import Chart  # noqa: E402
@@ -69,3 +70,20 @@ def test_every_counterexample_row_is_a_row() -> None:
     assert sum(entry**2 for entry in entries) <= gamma**2
     rounded = sum((int(entry) + 1) ** 2 for entry in entries)
     assert rounded == untyped(tables).reachable_norm_squared(columns, gamma)
+
+
+@pytest.mark.parametrize("name", flows.FLOWS)
+def test_a_picture_shows_the_frames_of_a_fresh_run(name: str) -> None:
+    drawn = (DOCS / "figures" / f"flow-{name}.svg").read_text(encoding="utf-8")
+    assert drawn == flows.draw(name), "python docs/figures/flows.py draws it again"
+
+
+def test_every_picture_is_on_the_page() -> None:
+    page = (DOCS / "concepts" / "who-sees-what.md").read_text(encoding="utf-8")
+    assert [name for name in flows.FLOWS if f"figures/flow-{name}.svg" not in page] == []
+
+
+def test_the_server_of_private_messages_receives_none() -> None:
+    members, arrows = flows.transcript(flows.FLOWS["intermediate"])
+    announced = {arrow.receiver for arrow in arrows if flows.HOLDS[arrow.step].sort == "noisy"}
+    assert "server" in members and announced == {"bank", "insurer"}
