@@ -168,20 +168,18 @@ def run(
     *,
     bring: Callable[..., Any] | None = None,
     journals: Any = None,
-    epsilon: float = 1e6,
-    ledgers: dict[str, Ledger] | None = None,
     record: bool = False,
-    timeout: float = 20.0,
+    **how: Any,
 ) -> Outcome:
     bring = bring or brings(request)
 
     async def session(party: Party, table: Table | None, requested: TrainingSpec) -> TrainedEmbeddings:
         return await embeddings_session(party, table, requested, bring(party.name))
 
-    desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers, journals=journals)
+    desks = desks_for(tables, journals=journals, **how)
     try:
         return run_here(
-            session, group_of(tables), desks, request, record=record, timeout=timeout, journals=journals
+            session, group_of(tables), desks, request, record=record, timeout=20.0, journals=journals
         )
     finally:
         for journal in (journals or {}).values():

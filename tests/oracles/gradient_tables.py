@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from plan_runs import run_protocol
 from training_specs import requested, table_of
 
-from colonnade.data.encoder import Rounding
 from colonnade.data.table import Table
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient
@@ -56,16 +55,10 @@ def people(source: Any) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
 
 
 def plan_for(
-    tables: list[Table],
-    group: Group | None = None,
-    *,
-    epsilon: float = 1.0,
-    gamma: int = 1 << 10,
-    rounding: Rounding = "retry",
-    **shape: Any,
+    tables: list[Table], group: Group | None = None, *, epsilon: float = 1.0, **shape: Any
 ) -> GradientPlan:
     group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
-    how = {"gamma": gamma, "rounding": rounding, "epochs": 2, "rate": 0.25, **shape}
+    how = {"gamma": 1 << 10, "rounding": "retry", "epochs": 2, "rate": 0.25, **shape}
     spec = requested(SlrOptions, epsilon=epsilon, delta=1e-5, **how)
     made: GradientPlan = spec.plan(group, tuple(table.public() for table in tables), tables[0].rows)
     return made

@@ -132,28 +132,20 @@ def other_header(frame: bytes, rng: random.Random) -> bytes:
 
 def altered(value: object, rng: random.Random) -> object:
     """The value with one leaf or branch replaced, dropped or added."""
-    if isinstance(value, dict) and value and rng.random() < 0.8:
-        changed = dict(value)
-        key = rng.choice(list(changed))
+    if isinstance(value, dict | list) and value and rng.random() < 0.8:
+        changed: Any = value.copy()
+        keys: Any = list(value) if isinstance(value, dict) else range(len(value))
+        key = rng.choice(keys)
         match rng.randrange(4):
             case 0:
                 del changed[key]
-            case 1:
+            case 1 if isinstance(value, dict):
                 changed[rng.choice(["x", "", "kind", "name", "label", "key"])] = rng.choice(VALUES)
+            case 1:
+                changed.append(changed[key])
             case _:
                 changed[key] = altered(changed[key], rng)
         return changed
-    if isinstance(value, list) and value and rng.random() < 0.8:
-        listed = list(value)
-        place = rng.randrange(len(listed))
-        match rng.randrange(4):
-            case 0:
-                del listed[place]
-            case 1:
-                listed.append(listed[place])
-            case _:
-                listed[place] = altered(listed[place], rng)
-        return listed
     if isinstance(value, int) and type(value) is int and rng.random() < 0.3:
         return rng.choice([value + 1, value - 1, -value, value * 2])
     return rng.choice(VALUES)
