@@ -6,6 +6,7 @@ How a page is written so that its snippets and commands are run and their output
 import json
 import re
 import tomllib
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -48,9 +49,8 @@ def small_federation() -> Federation:
 
 
 COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
-PERFORMED = [
-    page for page in PAGES if any(f.kind in ("python", "sh") and f.file is None for f in fences(page))
-]
+FENCES = [(page, fence) for page in PAGES for fence in fences(page)]
+PERFORMED = dict.fromkeys(page for page, f in FENCES if f.kind in ("python", "sh") and f.file is None)
 
 
 def not_run(command: str) -> bool:
@@ -69,9 +69,8 @@ def follow(page: Path) -> tuple[int, int]:
             code = compile(fence.text, where, "exec")
             printed, ran = printed_by(partial(exec, code, names)).out, ran + 1
         elif fence.kind == "sh":
-            said = [
-                perform(COMMANDS["run_as"].get(line, line)) for line in fence.commands if not not_run(line)
-            ]
+            lines = [line for line in fence.commands if not not_run(line)]
+            said = [perform(COMMANDS["run_as"].get(line, line)) for line in lines]
             ends = [one.code for one in said]
             wanted = int(fence.rest.removeprefix("exits ")) if fence.rest else 0
             assert ends[-1:] in ([], [wanted]) and not any(ends[:-1]), f"{where}: {[one.err for one in said]}"
@@ -110,14 +109,14 @@ def test_this_performance_would_notice_another_output_and_a_command_that_fails(
             follow(page)
     page.write_text("```sh exits 2\ncolonnade dance\n```\n```text output\n…dance…\n…\n```\n")
     assert follow(page) == (1, 1)
-    assert (
-        says("a\nb\nc\n", "a\n…\nc\n") and says("a\nc\n", "a\n…\nc\n") and says("run 12, on\n", "run …, on\n")
-    )
-    assert not says("a\nb\n", "a\nc\n") and not says("a\nb\nc\n", "a\n") and not says("b\na\n", "a\n…\n")
+    alike = [("a\nb\nc\n", "a\n…\nc\n"), ("a\nc\n", "a\n…\nc\n"), ("run 12, on\n", "run …, on\n")]
+    assert all(says(*pair) for pair in alike)
+    assert not any(says(*pair) for pair in [("a\nb\n", "a\nc\n"), ("a\nb\nc\n", "a\n"), ("b\na\n", "a\n…\n")])
 
 
 def test_the_tutorial_shows_the_whole_way() -> None:
-    lines = [line for f in fences(ROOT / "docs/tutorial.md") if f.kind == "sh" for line in f.commands]
+    pages = [f for page, f in FENCES if name_of(page) == "docs/tutorial.md" and f.kind == "sh"]
+    lines = [line for fence in pages for line in fence.commands]
     verbs = {line.split()[1] for line in lines if line.startswith("colonnade ")}
     assert {"new", "schema", "plan", "align", "train", "ledger", "report", "predict"} <= verbs
 
@@ -133,34 +132,31 @@ def test_the_exports_of_the_tutorial_are_as_messy_as_it_says(tmp_path: Path) -> 
 
 def test_no_command_hides_in_a_fence_that_is_not_run() -> None:
     looks = re.compile(r"^(?:\$ )?(?:colonnade|make|python3?|pip|\.venv/bin/\w+) [\w./-]", re.MULTILINE)
-    unmarked = ("", "text", "bash", "shell")
-    for page in PAGES:
-        hidden = [f.line for f in fences(page) if f.kind in unmarked and looks.search(f.text)]
-        assert hidden == [], f"{page}: commands belong into a fence marked sh"
-        lines = sum(len(f.commands) for f in fences(page) if f.kind == "console")
-        known = COMMANDS["shown"].get(name_of(page), 0)
-        assert lines == known, f"{page}: a fence marked console needs a reason in commands.toml"
+    unmarked = [(page, f) for page, f in FENCES if f.kind in ("", "text", "bash", "shell")]
+    hidden = [(name_of(page), f.line) for page, f in unmarked if looks.search(f.text)]
+    assert hidden == [], "commands belong into a fence marked sh"
+    shown: Counter[str] = Counter()
+    for page, fence in FENCES:
+        shown[name_of(page)] += len(fence.commands) if fence.kind == "console" else 0
+    assert +shown == COMMANDS["shown"], "a fence marked console needs a reason in commands.toml"
 
 
 def test_every_fence_says_what_it_is() -> None:
     kinds = {"python", "sh", "console", "text", "toml", "csv", "json", "sql", "yaml", "diff"}
-    for page in PAGES:
-        assert [fence.line for fence in fences(page) if fence.kind not in kinds] == [], page
-        for fence in fences(page):
-            if fence.kind == "toml":
-                tomllib.loads(fence.text)
+    assert [(name_of(page), fence.line) for page, fence in FENCES if fence.kind not in kinds] == []
+    for _, fence in FENCES:
+        if fence.kind == "toml":
+            tomllib.loads(fence.text)
 
 
 def test_the_lists_of_what_is_not_run_name_what_pages_show() -> None:
-    shown = [
-        line for page in PAGES for fence in fences(page) if fence.kind == "sh" for line in fence.commands
-    ]
+    shown = [line for _, fence in FENCES if fence.kind == "sh" for line in fence.commands]
     unused = [one for one in COMMANDS["not_run"] if not any(re.match(one, line) for line in shown)]
     assert unused == [] and [command for command in COMMANDS["run_as"] if command not in shown] == []
 
 
 def test_every_excerpt_is_in_the_file_it_names() -> None:
-    marked = [(page, f) for page in PAGES for f in fences(page) if f.kind == "python" and f.rest]
+    marked = [(page, f) for page, f in FENCES if f.kind == "python" and f.rest]
     assert marked
     for page, fence in marked:
         source = (ROOT / fence.rest).read_text(encoding="utf-8")
@@ -285,8 +281,7 @@ def test_nothing_names_a_folder_of_somebodys_machine() -> None:
     # Tests of documents name such paths in order to show that they would be noticed.
     code = [path for path in CODE if path.parent != Path(__file__).parent]
     texts = [*PAGES, *code, ROOT / "Makefile", ROOT / "pyproject.toml"]
-    found = [name_of(path) for path in texts if machine.search(path.read_text("utf-8"))]
-    assert found == []
+    assert [name_of(path) for path in texts if machine.search(path.read_text("utf-8"))] == []
 
 
 def test_pages_hold_no_open_ends() -> None:
@@ -297,9 +292,7 @@ def test_pages_hold_no_open_ends() -> None:
 def test_the_demonstration_says_what_the_readme_says_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (shown,) = (
-        fence.text for fence in fences(ROOT / "README.md") if (fence.kind, fence.rest) == ("text", "demo")
-    )
+    (shown,) = [fence.text for _, fence in FENCES if (fence.kind, fence.rest) == ("text", "demo")]
     monkeypatch.chdir(tmp_path)
     assert run(["demo"]) == 0
     said = capsys.readouterr().out
