@@ -4,7 +4,6 @@ Each function takes the question of a case and returns plain values. `WORDS` has
 this version, their word first; it is applied to whole keys and texts, both ways.
 """
 
-import atexit
 import contextlib
 import hashlib
 import json
@@ -14,6 +13,7 @@ import sqlite3
 import tempfile
 import traceback
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -305,43 +305,39 @@ def _release(fields: dict[str, Any]) -> Release:
     return Release(fields["id"], *said, lines, fields.get("seeded", False), **more)
 
 
-_PREPARED: dict[str, Path] = {}
-"""Folders in which the commands before a case's own were run, by what was asked there."""
-
-
 def _invoke(words: list[str], folder: Path) -> Said:
     with contextlib.chdir(folder):
         return invoked(words)
 
 
-def _prepared(case: dict[str, Any], folder: Path) -> Path:
+@cache
+def _prepared(requested: str, folder: Path) -> tempfile.TemporaryDirectory[str]:
     """A job, each party's file, schema and rows, and what the commands before leave."""
-    requested = json.dumps([case["project"], case.get("before", []), case.get("changes", [])])
-    if requested not in _PREPARED:
-        made = Path(tempfile.mkdtemp(prefix="golden-"))
-        atexit.register(shutil.rmtree, made, ignore_errors=True)
-        project = json.loads((folder / case["project"]).read_text(encoding="utf-8"))
-        project = with_changes(with_words(project, WORDS), case.get("changes", []))
-        (made / "job.toml").write_text(toml(project["job"]), encoding="utf-8")
-        for party, had in project["parties"].items():
-            (made / f"{party}.toml").write_text(toml({"party": party, **had["file"]}), encoding="utf-8")
-            (made / f"{party}.schema.toml").write_text(toml(had["schema"]), encoding="utf-8")
-            shutil.copyfile(folder / had["data"], made / f"{party}.csv")
-        for name, source in project.get("more", {}).items():
-            shutil.copyfile(folder / source, made / name)
-        for words in case.get("before", []):
-            code, _, err = _invoke(words, made)
-            if code:
-                raise RuntimeError(f"{words}: {err}")
-        _PREPARED[requested] = made
-    return _PREPARED[requested]
+    name, before, changes = json.loads(requested)
+    place = tempfile.TemporaryDirectory(prefix="golden-")
+    made = Path(place.name)
+    project = json.loads((folder / name).read_text(encoding="utf-8"))
+    project = with_changes(with_words(project, WORDS), changes)
+    (made / "job.toml").write_text(toml(project["job"]), encoding="utf-8")
+    for party, had in project["parties"].items():
+        (made / f"{party}.toml").write_text(toml({"party": party, **had["file"]}), encoding="utf-8")
+        (made / f"{party}.schema.toml").write_text(toml(had["schema"]), encoding="utf-8")
+        shutil.copyfile(folder / had["data"], made / f"{party}.csv")
+    for more, source in project.get("more", {}).items():
+        shutil.copyfile(folder / source, made / more)
+    for words in before:
+        said = _invoke(words, made)
+        if said.code:
+            raise RuntimeError(f"{words}: {said.err}")
+    return place
 
 
 def cli(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The exit code, the number of the error, what was written, and of --json the keys."""
     with tempfile.TemporaryDirectory() as place:
         here = Path(place) / "here"
-        shutil.copytree(_prepared(case, folder), here)
+        requested = json.dumps([case["project"], case.get("before", []), case.get("changes", [])])
+        shutil.copytree(_prepared(requested, folder).name, here)
         for name, text in case.get("files", {}).items():
             if text is None:
                 (here / name).unlink()

@@ -9,6 +9,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import msgpack
@@ -20,9 +21,7 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.wire import MAGIC, VERSION, decode
 
 PREFIX = struct.Struct("<4sBI")
-DEEP: list[Any] = []
-for _ in range(400):
-    DEEP = [DEEP]
+DEEP: list[Any] = reduce(lambda deep, _: [deep], range(400), [])
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 7, 255, 2**31, 2**63 - 1, -(2**63), 2**64 - 1, 0.0, -0.5, 1e308),
     *(

@@ -54,13 +54,7 @@ def add_pair_squares(even: Floats, odd: Floats, scale: float, prime: int, first:
 
 
 def add_pair_products(
-    even: Floats,
-    odd: Floats,
-    other_even: Floats,
-    other_odd: Floats,
-    prime: int,
-    first: int,
-    total: Floats,
+    even: Floats, odd: Floats, other_even: Floats, other_odd: Floats, prime: int, first: int, total: Floats
 ) -> None:
     _add_pairs((even, odd), (other_even, other_odd), 1.0, prime, first, total)
 
