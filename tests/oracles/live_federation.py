@@ -106,10 +106,11 @@ class Live:
             yield
 
     def _is_there(self, member: str) -> bool:
-        if self.processes[member].poll() is not None:
+        there = connected(self.kits[member])
+        if not there and self.processes[member].poll() is not None:
             said = (self.kits[member].path / CONSOLE).read_text(errors="replace")
             raise AssertionError(f"{member}'s process ended: {said[-2000:]}")
-        return connected(self.kits[member])
+        return there
 
     def job_process(self, member: str, job_id: str) -> int:
         """The process that runs a member's part of a job: the one that is called by it."""
