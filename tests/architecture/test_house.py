@@ -94,8 +94,3 @@ def test_no_name_has_a_word_that_was_given_up(figures: dict[str, Any]) -> None:
 def test_only_the_table_of_methods_and_that_of_audits_name_methods(figures: dict[str, Any]) -> None:
     found = [place.split(":")[0] for place in figures["where"]["tables"]]
     assert found == ["colonnade.lab.targets", "colonnade.methods.table"]
-
-
-def test_lines_by_room_add_up_to_the_whole(figures: dict[str, Any]) -> None:
-    found = house.lines_by_room()
-    assert found.total() == figures["source_lines"] and found["privacy"] > 1000

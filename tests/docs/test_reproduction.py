@@ -25,11 +25,8 @@ from reproduction.expected_law import fitted
 from reproduction.functional_synthetic import synthetic_error
 from reproduction.one_place import OnePlace, fused_sum
 from reproduction.page import DOCS, write_pages
-from reproduction.poisson_binomial_data import made_up, made_up_images
 from reproduction.scale_page import METHODS_TRIED, TRIED, bend, section_of, slope
 from reproduction.sections import Part, Section, load, save
-from reproduction.split_grid import Runs
-from reproduction.split_training import Recipe, Setting, Trainer
 from reproduction.studies import STUDIES, Study
 
 
@@ -175,20 +172,6 @@ def test_the_page_of_scale_is_what_its_runs_say() -> None:
     assert slope((10, 100, 1000), (5, 50, 500)) == pytest.approx((1.0, 0.5))
     assert bend((10, 100, 1000), (1010, 1100, 2000))[1] == []
     assert bend((10, 100, 1000, 10000), (1010, 1100, 2000, 11000))[1] == pytest.approx([1000])
-
-
-@pytest.mark.parametrize("classes", [2, 10])
-def test_a_run_side_by_side_with_others_is_what_it_is_alone(classes: int) -> None:
-    data, recipe = made_up() if classes == 2 else made_up_images(), Recipe(0.9, 8, 24)
-    together = Setting("npq", rate=0.1), Setting("ldp", 16, 0.15), Setting("npq", rate=0.03)
-    runs = Runs(data, together, seed=3, recipe=recipe)
-    curves = runs.epochs(3)
-    for place in (0, 2):
-        alone = Trainer(data, together[place], seed=3, recipe=recipe)
-        assert alone.epochs(3).test == curves[together[place]].test
-        assert runs.scores(data.test)[place] == pytest.approx(alone.scores(data.test), abs=1e-5)
-    noisy = runs.scores(data.test)[1]
-    assert np.abs(noisy - Trainer(data, together[1], seed=3, recipe=recipe).scores(data.test)).max() > 1e-3
 
 
 @pytest.mark.slow
