@@ -117,7 +117,6 @@ class Changes:
         self.write(name, "\n".join(map(",".join, lines)) + "\n")
 
     def head(self, name: str, lines: int) -> None:
-        """Keep the first lines only."""
         self.write(name, "\n".join(self._text(name).split("\n")[:lines]) + "\n")
 
     def encode(self, name: str, encoding: str) -> None:
@@ -129,7 +128,6 @@ class Changes:
         path.write_bytes(path.read_bytes()[:size])
 
     def flip(self, name: str, place: int) -> None:
-        """Flip the lowest bit of one byte."""
         found = bytearray((self._folder / name).read_bytes())
         found[place] ^= 1
         (self._folder / name).write_bytes(bytes(found))
@@ -143,7 +141,6 @@ class Changes:
             path.write_bytes(found[:place] + text.encode("utf-8", "surrogatepass") + found[place + over :])
 
     def pack(self, name: str, packed: str) -> None:
-        """Compress a file by gzip, under another name."""
         (self._folder / packed).write_bytes(gzip.compress((self._folder / name).read_bytes()))
 
     def tell(self, name: str, where: str, value: Any = None, *, gone: bool = False) -> None:
@@ -161,7 +158,6 @@ class Changes:
         self.write(name, json.dumps(data))
 
     def untell(self, name: str, where: str) -> None:
-        """Take a key out of a JSON file."""
         self.tell(name, where, gone=True)
 
     def sqlite(self, name: str, statement: str) -> None:
@@ -190,7 +186,6 @@ class Changes:
         (self._folder / name).unlink()
 
     def make(self, name: str) -> None:
-        """Make a folder, and those above it."""
         (self._folder / name).mkdir(parents=True)
 
     def move(self, name: str, to: str) -> None:
@@ -211,6 +206,5 @@ class Changes:
         (self._folder / name).chmod(int(mode, 8))
 
     def then(self, line: str) -> None:
-        """Run a good command line first."""
         if run(shlex.split(line)) != 0:
             raise ValueError(f"{line} was to end well")
