@@ -41,7 +41,7 @@ sys.path.insert(0, str(ROOT / "tests" / "oracles"))
 
 from live_federation import Live, federation_of
 from proxies import Proxy, proxied
-from ten_houses import TEN, ten_text, write_one_of_ten
+from ten_parties import TEN, ten_text, write_one_of_ten
 from two_houses import MEMBERS, PARTIES, job_text, split
 
 from colonnade.errors import ColonnadeError

@@ -5,11 +5,17 @@ every run.
 """
 
 import os
+import pwd
 import shutil
 import signal
-from collections.abc import Generator, Iterator
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Generator, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -17,13 +23,13 @@ from _pytest.doctest import DoctestModule
 from browser import Browser, BrowserError, browser, executable
 from cli_project import Cli, Project, train, train_until_killed, write_project
 from hypothesis import settings
-from postgresql_server import serve
-from same_noise import SameNoise
 
+from colonnade import randomness
 from colonnade.models import uncertainty
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)
+PASSWORD = "only-for-this-server"
 REHEARSED_IN_FULL = ("test_label_views", "test_learn_uncertainty")
 _EXAMPLES = os.environ.get("COLONNADE_EXAMPLES", "same")
 settings.load_profile(_EXAMPLES)
@@ -38,6 +44,48 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(OnlyExamples(), "only examples")
     # Typer puts all verbs together anew at every call, which takes longer than most refusals.
     vars(typer.main)["get_command"] = cache(typer.main.get_command)
+
+
+class SameNoise:
+    """A plugin that stands in for the operating system's generator, so that no draw decides whether a test passes.
+
+    What the product draws in this process comes, for the time of a test, from a stream with the test's name. A fixture
+    that several tests share has a stream with its own name, since which of them needs it first depends on how tests are
+    spread. Processes that a test starts draw as users' do.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begin("collection")
+        vars(randomness)["os"] = SimpleNamespace(urandom=self.urandom)
+
+    def urandom(self, count: int) -> bytes:
+        with self._lock:
+            return self._stream.bytes(count)
+
+    def _begin(self, name: str) -> None:
+        self._stream = randomness.SeededRandomness(f"test {name}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        self._begin(f"{item.nodeid}, its fixtures")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        self._begin(item.nodeid)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Iterator[None]:
+        if fixturedef.scope == "function":
+            return (yield)
+        before, which = self._stream, getattr(request, "param_index", 0)
+        self._begin(f"{fixturedef.baseid}, {fixturedef.argname} {which}")
+        try:
+            return (yield)
+        finally:
+            self._stream = before
 
 
 class OnlyExamples:
@@ -111,8 +159,58 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     return Cli(capsys)
 
 
+def _program(name: str) -> str | None:
+    """On the path, or where Debian's package puts it; PostgreSQL's other programs must lie beside it."""
+    found = [Path(path) for path in (shutil.which(name),) if path]
+    found += sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
+    return str(found[0].resolve()) if found else None
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
-    """One PostgreSQL server for all tests that read from one."""
-    with serve() as address:
-        yield address
+    """The address of one PostgreSQL server for all tests, which wants the password in TEST_DB_PASSWORD."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (the extra 'postgres')")
+    initdb, control = _program("initdb"), _program("pg_ctl")
+    if initdb is None or control is None:
+        pytest.skip("no PostgreSQL server is installed: initdb and pg_ctl were not found")
+    # PostgreSQL refuses to run as root.
+    prefix: Sequence[str] = ()
+    user = pwd.getpwuid(os.getuid())
+    if user.pw_uid == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("PostgreSQL does not run as root, and setpriv was not found")
+        user = pwd.getpwnam("nobody")
+        prefix = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Not under pytest's own folder, which only its owner may enter.
+    with tempfile.TemporaryDirectory(prefix="colonnade-postgresql-") as name:
+        folder = Path(name)
+        secret = folder / "password"
+        secret.write_text(PASSWORD)
+        for path in (folder, secret):
+            os.chown(path, user.pw_uid, user.pw_gid)
+
+        def run(*command: str) -> None:
+            home = {**os.environ, "HOME": name}
+            done = subprocess.run([*prefix, *command], cwd=folder, capture_output=True, text=True, env=home)
+            if done.returncode:
+                log = folder / "log"
+                details = log.read_text() if log.exists() else done.stderr
+                pytest.fail(f"{command[0]} failed: {details}")
+
+        data = folder / "data"
+        settings = ("listen_addresses=127.0.0.1", "fsync=off", "lock_timeout=20s", "shared_buffers=16MB")
+        options = f"-p {port} -k {folder} " + " ".join(f"-c {setting}" for setting in settings)
+        run(
+            initdb, "-D", str(data), "-U", "tester", "--auth=scram-sha-256", f"--pwfile={secret}",
+            "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync",
+        )  # fmt: skip
+        run(control, "-D", str(data), "-l", str(folder / "log"), "-o", options, "-w", "-s", "start")
+        os.environ["TEST_DB_PASSWORD"] = PASSWORD
+        try:
+            yield f"postgresql://tester@127.0.0.1:{port}/postgres"
+        finally:
+            run(control, "-D", str(data), "-m", "immediate", "-s", "stop")
+            del os.environ["TEST_DB_PASSWORD"]

@@ -90,8 +90,8 @@ def place(path: str) -> str:
 
     >>> place("README.md"), place("docs/schema.md"), place("docs/proofs")
     ('project/readme.md', 'schema.md', 'proofs/README.md')
-    >>> place("tests/docs/test_tutorial.py"), place("notebooks")
-    ('source/tests/docs/test_tutorial.py.md', 'source/notebooks/index.md')
+    >>> place("tests/docs/test_site.py"), place("notebooks")
+    ('source/tests/docs/test_site.py.md', 'source/notebooks/index.md')
     """
     if path in FRONT:
         return FRONT[path]

@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import colonnade
 
 ROOT = Path(colonnade.__file__).parent
@@ -34,14 +36,17 @@ def attributes(tree: ast.AST) -> tuple[str, ...]:
     return tuple(ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
 
 
+def functions(tree: ast.AST, named: str = "") -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    found = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [node for node in found if not named or node.name == named]
+
+
 def uses_randomness_source(tree: ast.AST) -> bool:
     sources = ("secrets", "random", "os.urandom", "os.getrandom", "numpy.random", "uuid")
-    return any(
-        name == source or name.startswith(source + ".") for name in imports(tree) for source in sources
-    ) or any(
-        text.startswith(("np.random", "numpy.random", "os.urandom", "os.getrandom"))
-        for text in attributes(tree)
-    )
+    imported = any(f"{name}.".startswith(f"{source}.") for name in imports(tree) for source in sources)
+    drawn = ("np.random", "numpy.random", "os.urandom", "os.getrandom")
+    return imported or any(text.startswith(drawn) for text in attributes(tree))
 
 
 def test_randomness_is_drawn_in_one_module_only() -> None:
@@ -66,63 +71,43 @@ def test_arrays_are_loaded_without_pickle() -> None:
                 assert [ast.unparse(value) for value in allowed] == ["False"], name
 
 
-def test_the_secret_is_interpolated_only_by_the_door() -> None:
-    """`reconstruct` is defined in the crypto room and called in one function: `open_to`."""
-    for name, tree in TREES.items():
-        if name.startswith("crypto/"):
-            continue
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                inside = [called for called, _ in calls(function) if called.split(".")[-1] == "reconstruct"]
-                assert not inside or (name, function.name) == ("protocols/sharing.py", "open_to"), name
+@pytest.mark.parametrize(
+    ("called", "place", "function"),
+    [
+        ("reconstruct", "protocols/sharing.py", "open_to"),
+        ("ring.total", "protocols/secure_sum.py", "secure_sum"),
+    ],
+)
+def test_the_secret_is_interpolated_only_by_the_door(called: str, place: str, function: str) -> None:
+    """Shares are interpolated, and masked words are summed, in one function each outside of the crypto room."""
 
+    def does(node: ast.AST) -> bool:
+        return any(text == called or text.endswith(f".{called}") for text, _ in calls(node))
 
-def test_masked_words_are_summed_only_by_the_secure_sum() -> None:
-    """The other way to learn something together: adding masked words, in one function."""
-    for name, tree in TREES.items():
-        if name.startswith("crypto/"):
-            continue
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                inside = [called for called, _ in calls(function) if called == "ring.total"]
-                assert not inside or (name, function.name) == ("protocols/secure_sum.py", "secure_sum"), name
+    trees = {name: tree for name, tree in TREES.items() if not name.startswith("crypto/") and does(tree)}
+    found = {(name, node.name) for name, tree in trees.items() for node in functions(tree) if does(node)}
+    assert found == {(place, function)}
 
 
 def test_ciphertexts_are_decrypted_only_where_owners_meet_without_a_server() -> None:
-    decrypting = ["methods/encrypted/protocol.py"]
     for name, tree in TREES.items():
-        if name.startswith("crypto/"):
-            continue
-        called = [text for text, _ in calls(tree) if text.split(".")[-1].startswith("decrypt")]
-        references = [text for text in attributes(tree) if text.split(".")[-1].startswith("decrypt")]
+        found = [*(text for text, _ in calls(tree)), *attributes(tree), *imports(tree)]
+        decrypts = [text for text in found if text.split(".")[-1].startswith("decrypt")]
         # A bounded mask decrypts what it answers.
-        references += [text for text in attributes(tree) if text.endswith(("mask.answer", ").answer"))]
-        imported = [found for found in imports(tree) if found.split(".")[-1].startswith("decrypt")]
-        assert not (called or references or imported) or name in decrypting, name
+        decrypts += [text for text in attributes(tree) if text.endswith(("mask.answer", ").answer"))]
+        assert not decrypts or name.startswith(("crypto/", "methods/encrypted/protocol.py")), name
 
 
 def test_the_encrypted_path_charges_before_anything_else() -> None:
-    (coroutine,) = [
-        node
-        for node in ast.walk(TREES["methods/encrypted/protocol.py"])
-        if isinstance(node, ast.AsyncFunctionDef) and node.name == "encrypted_gradient"
-    ]
-    first = coroutine.body[1]  # after the docstring
-    assert "charge_first" in ast.unparse(first)
+    (coroutine,) = functions(TREES["methods/encrypted/protocol.py"], "encrypted_gradient")
+    assert "charge_first" in ast.unparse(coroutine.body[1]), "after the docstring"
 
 
 def test_numbers_of_any_size_are_decrypted_only_for_data_that_is_public() -> None:
     """`decrypt_any_size` reads out whatever was packed: beyond the crypto room only where there is no defence."""
-    (door,) = [
-        name
-        for name, tree in TREES.items()
-        if any("decrypt_any_size" in x for x in imports(tree)) and not name.startswith("crypto/")
-    ]
-    (answer,) = [
-        node
-        for node in ast.walk(TREES[door])
-        if isinstance(node, ast.AsyncFunctionDef) and node.name == "answer"
-    ]
+    using = [name for name, tree in TREES.items() if any("decrypt_any_size" in x for x in imports(tree))]
+    (door,) = [name for name in using if not name.startswith("crypto/")]
+    (answer,) = functions(TREES[door], "answer")
     (branch,) = [
         node for node in ast.walk(answer) if isinstance(node, ast.If) and "bounded" in ast.unparse(node.test)
     ]
@@ -132,25 +117,23 @@ def test_numbers_of_any_size_are_decrypted_only_for_data_that_is_public() -> Non
 
 def test_whoever_opens_charges_before_it_tells() -> None:
     for name, opener in (("protocols/sharing.py", "open_to"), ("protocols/secure_sum.py", "secure_sum")):
-        functions = [
-            node
-            for node in ast.walk(TREES[name])
-            if isinstance(node, ast.AsyncFunctionDef) and node.name == opener
-        ]
-        lines = {called: node.lineno for called, node in reversed(list(calls(functions[0])))}
+        (function,) = functions(TREES[name], opener)
+        lines = {called: node.lineno for called, node in reversed(calls(function))}
         assert lines["party.ledger.charge"] < lines["tell"], opener
 
 
+def callers(called: str) -> set[str]:
+    return {
+        name for name, tree in TREES.items() if any(f".{text}".endswith(called) for text, _ in calls(tree))
+    }
+
+
 def test_only_protocols_send() -> None:
-    for name, tree in TREES.items():
-        senders = [called for called, _ in calls(tree) if called.endswith("channel.send")]
-        assert not senders or name.startswith(("protocols/", "methods/")), name
+    assert {name.split("/")[0] for name in callers("channel.send")} == {"protocols"}
 
 
 def test_only_alignment_makes_an_aligned_table() -> None:
-    for name, tree in TREES.items():
-        made = [called for called, _ in calls(tree) if called.split(".")[-1] == "AlignedTable"]
-        assert not made or name == "protocols/alignment.py", name
+    assert callers(".AlignedTable") == {"protocols/alignment.py"}
 
 
 def test_nothing_is_validated_by_assert() -> None:
@@ -159,8 +142,7 @@ def test_nothing_is_validated_by_assert() -> None:
 
 
 def test_every_module_is_documented() -> None:
-    for name, tree in TREES.items():
-        assert ast.get_docstring(tree), name
+    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
 
 
 def test_every_exported_name_has_an_example_that_runs() -> None:

@@ -80,11 +80,6 @@ def test_a_sample_stays_the_same_when_modules_move_and_other_lines_are_added() -
     assert [one.name for one in mutants.sample(6, mutations("noise/a.py", SOURCE), {"noise": 6})] != names
 
 
-def test_a_seed_draws_a_hundred_and_twenty_over_the_rooms_that_are_there() -> None:
-    assert sum(mutants.quotas_of(list(mutants.QUOTAS)).values()) == 120
-    assert mutants.quotas_of(["noise"]) == {"noise": mutants.QUOTAS["noise"]}
-
-
 def test_whatever_is_called_equivalent_has_a_reason_and_is_a_mutation_of_the_tree() -> None:
     there = mutants.everything(list(mutants.QUOTAS))
     for one in mutants.equivalents():
@@ -93,7 +88,7 @@ def test_whatever_is_called_equivalent_has_a_reason_and_is_a_mutation_of_the_tre
 
 
 def test_what_is_listed_is_one_of_several_alike_and_is_found_where_its_module_went() -> None:
-    one, other = (found for found in mutations("privacy/rows.py", "x = f(1, 1)") if found.after == "2")
+    one, other = [found for found in mutations("privacy/rows.py", "x = f(1, 1)") if found.after == "2"]
     entry = {"module": "privacy/rows.py", "function": "", "before": "1", "after": "2", "nth": 1, "reason": ""}
     assert [mutants.is_listed(each, [entry]) for each in (one, other)] == [False, True]
     stays = next(path for path in (mutants.PACKAGE / "privacy").glob("*.py"))
@@ -101,16 +96,12 @@ def test_what_is_listed_is_one_of_several_alike_and_is_found_where_its_module_we
     assert not mutants.is_listed(other, [elsewhere])
 
 
-def verdict(killer: str | None) -> mutants.Verdict:
-    return mutants.Verdict(killer, 1, 0.0)
-
-
 def test_the_share_is_of_those_that_change_what_the_program_does(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Mutation] = mutations("privacy/rows.py", SOURCE)[:4]
     first = drawn[0]
-    same = {"module": first.module, "function": first.function, "before": first.before, "after": first.after}
-    monkeypatch.setattr(mutants, "equivalents", lambda: [{**same, "nth": first.nth}])
-    found = mutants.summary(drawn, [verdict(None), verdict("t"), verdict("t"), verdict(None)])
-    assert found["killed_share"] == round(2 / 3, 4)
-    assert found["equivalent_share"] == 0.25
+    same = {name: getattr(first, name) for name in ("module", "function", "before", "after", "nth")}
+    monkeypatch.setattr(mutants, "equivalents", lambda: [same])
+    killers = (None, "t", "t", None)
+    found = mutants.summary(drawn, [mutants.Verdict(killer, 1, 0.0) for killer in killers])
+    assert (found["killed_share"], found["equivalent_share"]) == (round(2 / 3, 4), 0.25)
     assert len(found["survivors"]) == 1

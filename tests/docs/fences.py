@@ -11,26 +11,27 @@ A page is performed from top to bottom in an empty folder. Its fences say what t
 - `text output`: what the `python` or `sh` fence before it printed (for `sh exits …` also what it said on the other
   stream). `…` stands for anything on its line, on a line of its own for any lines.
 - `text` and another word, or nothing: a picture or a file to look at. Commands do not belong there.
-- `console`: commands that are shown and not run. Each must be on the list `SHOWN` in tests/docs/test_documents.py
-  with the reason.
+- `console`: commands that are shown and not run. `tests/docs/commands.toml` has their number, with the reason.
 
 A command that cannot be run in a test, because it needs another machine, runs for hours or is what runs the tests, is
-on the list `NOT_RUN` there; one that would take long is run with the words that `SHORTENED` adds. A page whose
-commands need files that it does not write has a stage in tests/docs/stages.py.
+under `not_run` there; one that would take long is run as `run_as` says. A page whose commands need files that it does
+not write has a stage in tests/docs/stages.py.
 """
 
 import contextlib
-import io
 import os
 import re
+import runpy
 import shlex
-import subprocess
+import shutil
 import sys
-from collections.abc import Iterator
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
-from colonnade.cli.app import run
+from cli_project import Said, invoked, printed_by
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "site"))
 
@@ -64,7 +65,6 @@ class Fence:
 
 
 def text_of(page: Path) -> str:
-    """A page with what the site appends to it."""
     text = page.read_text(encoding="utf-8")
     docs = ROOT / "docs"
     return whole(page.relative_to(docs).as_posix(), text) if page.is_relative_to(docs) else text
@@ -90,37 +90,40 @@ def says(printed: str, shown: str) -> bool:
     return re.fullmatch(f"{whole}\n*", printed) is not None
 
 
-@dataclass(frozen=True)
-class Said:
-    out: str
-    err: str
-    code: int
-
-
-@contextlib.contextmanager
-def silent_screen() -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        yield out, err
-
-
 def perform(command: str) -> Said:
-    """Run one command of a page in the current folder."""
     program, *words = shlex.split(command)
+    if program == "python":
+        return script(ROOT / words[0], *words[1:])
     if program == "colonnade":
-        with silent_screen() as (out, err):
-            code = run(words)
-        return Said(out.getvalue(), err.getvalue(), code)
+        few = [*DEMONSTRATION, "--output"]
+        return demonstration(*words[4:]) if words in (DEMONSTRATION, [*few, *words[4:]]) else invoked(words)
     if program == "cd":
         os.chdir(words[0])
-        return Said("", "", 0)
-    if program == "mkdir":
+    elif program == "mkdir":
         Path(words[-1]).mkdir(parents=True, exist_ok="-p" in words)
-        return Said("", "", 0)
-    if program != "python":
+    else:
         raise ValueError(f"{command}: pages run colonnade, python, cd and mkdir; see tests/docs/fences.py")
-    script, *rest = words
-    done = subprocess.run(
-        [sys.executable, str(ROOT / script), *rest], capture_output=True, text=True, check=False
-    )
-    return Said(done.stdout, done.stderr, done.returncode)
+    return Said(0, "", "")
+
+
+def script(path: Path, *words: str) -> Said:
+    """Run a script in this process, as Python runs it by its name."""
+    with patch.object(sys, "argv", [str(path), *words]):
+        return printed_by(lambda: runpy.run_path(str(path), run_name="__main__"))
+
+
+DEMONSTRATION = ["demo", "--people", "few"]
+
+
+def demonstration(folder: str = "demo-run") -> Said:
+    """What many pages begin with: it is run once, and each has a copy of its files."""
+    place, said = _demonstrated()
+    shutil.copytree(Path(place.name) / "demo-run", folder)
+    return said._replace(out=said.out.replace("demo-run", folder))
+
+
+@cache
+def _demonstrated() -> tuple[tempfile.TemporaryDirectory[str], Said]:
+    place = tempfile.TemporaryDirectory()
+    with contextlib.chdir(place.name):
+        return place, invoked(DEMONSTRATION)

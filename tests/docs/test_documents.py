@@ -6,12 +6,16 @@ How a page is written so that its snippets and commands are run and their output
 import json
 import re
 import tomllib
+from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
-from fences import ROOT, fences, perform, prose, says, silent_screen
+from cli_project import printed_by
+from encrypted_runs import WIDER
+from fences import ROOT, fences, perform, prose, says, script
 from stages import STAGES
 from typed import untyped
 
@@ -19,15 +23,11 @@ import colonnade.errors
 from colonnade import Federation, Schema, Table
 from colonnade.cli.app import app, run
 from colonnade.errors import ColonnadeError
+from colonnade.methods.encrypted.plan import EncryptedOptions
 
 FRONT = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES = (*(ROOT / name for name in FRONT), *sorted((ROOT / "docs").rglob("*.md")))
-CODE = sorted(
-    path
-    for folder in ("src", "tests", "benchmarks")
-    for path in (ROOT / folder).rglob("*.py")
-    if path.is_file()
-)
+CODE = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FILE = re.compile(r"^(?:docs|src|tests|benchmarks)/[\w./-]*\w(?:::\w+)?$")
@@ -38,56 +38,23 @@ def name_of(path: Path) -> str:
 
 
 def small_federation() -> Federation:
-    """What a page may call `federation` without making one."""
     rng = np.random.default_rng(3)
     spent, visits = rng.uniform(0, 10, 3000), rng.uniform(0, 10, 3000)
     declared = 'id = "n"\ncolumns.{} = {{kind = "numeric", low = 0, high = 10}}\n'
     label = 'label = {column = "stays", kind = "classes", classes = ["no", "yes"]}'
-    stays = np.where(spent + visits > 10, "yes", "no")
-    shop = Table.from_arrays(
-        "shop", {"spent": spent, "stays": stays}, Schema.parse(declared.format("spent") + label)
-    )
+    arrays = {"spent": spent, "stays": np.where(spent + visits > 10, "yes", "no")}
+    shop = Table.from_arrays("shop", arrays, Schema.parse(declared.format("spent") + label))
     club = Table.from_arrays("club", {"visits": visits}, Schema.parse(declared.format("visits")))
     return Federation([shop, club], budget=(8.0, 1e-5))
 
 
-# Commands that pages show and tests do not run, each with the reason and with what runs it instead.
-NOT_RUN = (
-    (
-        r"make (demo|demo-federation|test|quick|check|format|docs|bench|reproduce|coverage|wheelhouse|sbom)\b",
-        "CI and people run these",
-    ),
-    (r"pip install", "sets an environment up, which takes the network"),
-    (r"colonnade board ", "answers until it is ended: tests/board"),
-    (r"colonnade evaluate ", "needs people with labels: tests/cli/test_cli_evaluate.py"),
-    (r"colonnade attack ", "half a minute of exponentiations: tests/lab/test_attacks_campaign.py"),
-    (
-        r"colonnade (federation|party|job|doctor bank/kit|runs --kit|show bank/kit) ?",
-        "needs several machines: tests/cli/test_cli_federation.py",
-    ),
-)
-# Commands that are run in a shorter form, or on the folder of the stage that they are about.
-RUN_AS = {
-    "colonnade demo": "colonnade demo --people few",
-    "colonnade audit runs/first": "colonnade audit runs/first --runs 10",
-    "colonnade plan job.toml --rows 50000": "colonnade plan job.toml --rows 50000 --methods none",
-    "colonnade plan demo-run/job.toml --rows 455": "colonnade plan demo-run/job.toml --rows 455 --methods none",
-    "colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 5": "colonnade compare demo-run/job.toml "
-    "--epsilons 1 --seeds 1 --methods moments,central",
-    "colonnade compare job.toml --epsilons 0.1,1,10": "colonnade compare public/job.toml --epsilons 0.1,1,10 "
-    "--methods moments,central --seeds 1",
-    "colonnade predict runs/first visits.toml": "colonnade predict runs/first visits.toml "
-    "--party new/bank.toml --party new/insurer.toml",
-}
-# Fences of commands that are shown only. The number of lines is held, so that none hides among them.
-SHOWN = {"docs/tutorial.md": (3, "sets an environment up, which takes the network")}
-PERFORMED = [
-    page for page in PAGES if any(f.kind in ("python", "sh") and f.file is None for f in fences(page))
-]
+COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+FENCES = [(page, fence) for page in PAGES for fence in fences(page)]
+PERFORMED = dict.fromkeys(page for page, f in FENCES if f.kind in ("python", "sh") and f.file is None)
 
 
 def not_run(command: str) -> bool:
-    return any(re.match(pattern, command) for pattern, _ in NOT_RUN)
+    return any(re.match(pattern, command) for pattern in COMMANDS["not_run"])
 
 
 def follow(page: Path) -> tuple[int, int]:
@@ -99,20 +66,18 @@ def follow(page: Path) -> tuple[int, int]:
         if fence.file is not None:
             Path(fence.file).write_text(fence.text, encoding="utf-8")
         elif fence.kind == "python" and not fence.rest:
-            with silent_screen() as (screen, _):
-                exec(compile(fence.text, where, "exec"), names)
-            printed, ran = screen.getvalue(), ran + 1
+            code = compile(fence.text, where, "exec")
+            printed, ran = printed_by(partial(exec, code, names)).out, ran + 1
         elif fence.kind == "sh":
-            said = [perform(RUN_AS.get(line, line)) for line in fence.commands if not not_run(line)]
+            lines = [line for line in fence.commands if not not_run(line)]
+            said = [perform(COMMANDS["run_as"].get(line, line)) for line in lines]
             ends = [one.code for one in said]
             wanted = int(fence.rest.removeprefix("exits ")) if fence.rest else 0
             assert ends[-1:] in ([], [wanted]) and not any(ends[:-1]), f"{where}: {[one.err for one in said]}"
             printed = "".join(one.out + (one.err if one.code else "") for one in said)
             ran += len(said)
         elif (fence.kind, fence.rest) == ("text", "output"):
-            assert says(printed, fence.text), (
-                f"{where}: the page shows\n{fence.text}\nbut this was printed\n{printed}"
-            )
+            assert says(printed, fence.text), f"{where} shows\n{fence.text}\nbut this was printed\n{printed}"
             compared += 1
     return ran, compared
 
@@ -123,6 +88,8 @@ def test_every_snippet_and_command_runs_and_prints_what_the_page_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    # Keys that protect nothing take no time.
+    monkeypatch.setattr(EncryptedOptions, "keys", WIDER)
     STAGES.get(name_of(page), lambda: None)()
     follow(page)
 
@@ -134,48 +101,62 @@ def test_this_performance_would_notice_another_output_and_a_command_that_fails(
     monkeypatch.setattr("test_documents.ROOT", tmp_path)
     page = tmp_path / "page.md"
     right = "```python\nprint(1)\n```\n```text output\n1\n```\n```sh\ncolonnade --version # says it\n```\n"
-    page.write_text(right, encoding="utf-8")
+    page.write_text(right)
     assert follow(page) == (2, 1)
     for wrong in (right.replace("output\n1", "output\n2"), right.replace("--version", "dance")):
-        page.write_text(wrong, encoding="utf-8")
+        page.write_text(wrong)
         with pytest.raises(AssertionError):
             follow(page)
-    page.write_text(
-        "```sh exits 2\ncolonnade dance\n```\n```text output\n…dance…\n…\n```\n", encoding="utf-8"
-    )
+    page.write_text("```sh exits 2\ncolonnade dance\n```\n```text output\n…dance…\n…\n```\n")
     assert follow(page) == (1, 1)
+    alike = [("a\nb\nc\n", "a\n…\nc\n"), ("a\nc\n", "a\n…\nc\n"), ("run 12, on\n", "run …, on\n")]
+    assert all(says(*pair) for pair in alike)
+    assert not any(says(*pair) for pair in [("a\nb\n", "a\nc\n"), ("a\nb\nc\n", "a\n"), ("b\na\n", "a\n…\n")])
+
+
+def test_the_tutorial_shows_the_whole_way() -> None:
+    pages = [f for page, f in FENCES if name_of(page) == "docs/tutorial.md" and f.kind == "sh"]
+    lines = [line for fence in pages for line in fence.commands]
+    verbs = {line.split()[1] for line in lines if line.startswith("colonnade ")}
+    assert {"new", "schema", "plan", "align", "train", "ledger", "report", "predict"} <= verbs
+
+
+def test_the_exports_of_the_tutorial_are_as_messy_as_it_says(tmp_path: Path) -> None:
+    script(ROOT / "examples/messy/make_tables.py", str(tmp_path))
+    bank, clinic = (tmp_path / "bank.csv").read_bytes(), (tmp_path / "clinic.csv").read_text()
+    assert bank.startswith(b"\xef\xbb\xbfCustomer;Age;") and b";199;" in bank and b";;" in bank
+    assert b"Office" in bank and b"CARE" in bank
+    ids = [line.split(",")[0] for line in clinic.splitlines()[1:]]
+    assert all(name == f" {name.strip().lower()} " for name in ids) and ids != sorted(ids)
 
 
 def test_no_command_hides_in_a_fence_that_is_not_run() -> None:
     looks = re.compile(r"^(?:\$ )?(?:colonnade|make|python3?|pip|\.venv/bin/\w+) [\w./-]", re.MULTILINE)
-    unmarked = ("", "text", "bash", "shell")
-    for page in PAGES:
-        hidden = [f.line for f in fences(page) if f.kind in unmarked and looks.search(f.text)]
-        assert hidden == [], f"{page}: commands belong into a fence marked sh"
-        lines = sum(len(f.commands) for f in fences(page) if f.kind == "console")
-        known = SHOWN.get(name_of(page), (0, ""))[0]
-        assert lines == known, f"{page}: a fence marked console needs a reason in SHOWN"
+    unmarked = [(page, f) for page, f in FENCES if f.kind in ("", "text", "bash", "shell")]
+    hidden = [(name_of(page), f.line) for page, f in unmarked if looks.search(f.text)]
+    assert hidden == [], "commands belong into a fence marked sh"
+    shown: Counter[str] = Counter()
+    for page, fence in FENCES:
+        shown[name_of(page)] += len(fence.commands) if fence.kind == "console" else 0
+    assert +shown == COMMANDS["shown"], "a fence marked console needs a reason in commands.toml"
 
 
 def test_every_fence_says_what_it_is() -> None:
     kinds = {"python", "sh", "console", "text", "toml", "csv", "json", "sql", "yaml", "diff"}
-    for page in PAGES:
-        assert [fence.line for fence in fences(page) if fence.kind not in kinds] == [], page
-        for fence in fences(page):
-            if fence.kind == "toml":
-                tomllib.loads(fence.text)
+    assert [(name_of(page), fence.line) for page, fence in FENCES if fence.kind not in kinds] == []
+    for _, fence in FENCES:
+        if fence.kind == "toml":
+            tomllib.loads(fence.text)
 
 
 def test_the_lists_of_what_is_not_run_name_what_pages_show() -> None:
-    shown = [
-        line for page in PAGES for fence in fences(page) if fence.kind == "sh" for line in fence.commands
-    ]
-    assert [pattern for pattern, _ in NOT_RUN if not any(re.match(pattern, line) for line in shown)] == []
-    assert [command for command in RUN_AS if command not in shown] == []
+    shown = [line for _, fence in FENCES if fence.kind == "sh" for line in fence.commands]
+    unused = [one for one in COMMANDS["not_run"] if not any(re.match(one, line) for line in shown)]
+    assert unused == [] and [command for command in COMMANDS["run_as"] if command not in shown] == []
 
 
 def test_every_excerpt_is_in_the_file_it_names() -> None:
-    marked = [(page, f) for page in PAGES for f in fences(page) if f.kind == "python" and f.rest]
+    marked = [(page, f) for page, f in FENCES if f.kind == "python" and f.rest]
     assert marked
     for page, fence in marked:
         source = (ROOT / fence.rest).read_text(encoding="utf-8")
@@ -184,7 +165,6 @@ def test_every_excerpt_is_in_the_file_it_names() -> None:
 
 
 def commands(page: Path) -> set[str]:
-    """Commands in shell fences and in spans of code, without what follows a comment sign."""
     lines = [line for fence in fences(page) if fence.kind == "sh" for line in fence.text.splitlines()]
     lines += SPAN.findall(prose(page))
     stripped = (line.split(" #")[0].strip() for line in lines)
@@ -219,15 +199,9 @@ def problem_with(command: str) -> str:
 def test_every_command_named_exists() -> None:
     for page in PAGES:
         assert {command: wrong for command in commands(page) if (wrong := problem_with(command))} == {}, page
-
-
-def test_this_check_would_notice_a_command_that_does_not_exist() -> None:
-    assert problem_with("make coffee")
-    assert problem_with("colonnade dance")
-    assert problem_with("colonnade train job.toml --faster")
-    assert problem_with("colonnade privacy poker")
-    assert problem_with("colonnade privacy moments --faster")
-    assert problem_with(".venv/bin/python benchmarks/nothing.py --json")
+    for wrong in ("dance", "train job.toml --faster", "privacy poker", "privacy moments --faster"):
+        assert problem_with(f"colonnade {wrong}")
+    assert problem_with("make coffee") and problem_with(".venv/bin/python benchmarks/nothing.py --json")
 
 
 def test_the_page_of_errors_lists_every_exit_code() -> None:
@@ -269,18 +243,15 @@ def missing(mentioned: str) -> bool:
 
 
 def test_every_file_and_test_that_a_page_names_exists() -> None:
-    spans = [
-        (name_of(page), span) for page in PAGES for span in SPAN.findall(prose(page)) if FILE.match(span)
-    ]
-    assert [entry for entry in spans if missing(entry[1])] == []
+    spans = [(name_of(page), span) for page in PAGES for span in SPAN.findall(prose(page))]
+    assert [entry for entry in spans if FILE.match(entry[1]) and missing(entry[1])] == []
 
 
-@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks"])
-def test_every_document_that_code_cites_exists(folder: str) -> None:
+def test_every_document_that_code_cites_exists() -> None:
     cited = {
         (name_of(path), document)
         for path in CODE
-        if path.is_relative_to(ROOT / folder) and path != Path(__file__)
+        if path != Path(__file__)
         for document in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
     }
     assert sorted(entry for entry in cited if not (ROOT / entry[1]).exists()) == []
@@ -291,9 +262,7 @@ def test_these_checks_would_notice_what_is_not_there(tmp_path: Path, monkeypatch
     assert missing("tests/docs/test_documents.py::test_that_nobody_wrote")
     monkeypatch.setattr("test_documents.ROOT", tmp_path)
     page = tmp_path / "page.md"
-    page.write_text(
-        "# Here\n[there](#here) [gone](gone.md) [out](../out.md) [no](#nowhere)\n", encoding="utf-8"
-    )
+    page.write_text("# Here\n[there](#here) [gone](gone.md) [out](../out.md) [no](#nowhere)\n")
     assert dead_links(page) == ["gone.md", "../out.md", "#nowhere"]
 
 
@@ -312,8 +281,7 @@ def test_nothing_names_a_folder_of_somebodys_machine() -> None:
     # Tests of documents name such paths in order to show that they would be noticed.
     code = [path for path in CODE if path.parent != Path(__file__).parent]
     texts = [*PAGES, *code, ROOT / "Makefile", ROOT / "pyproject.toml"]
-    found = [name_of(path) for path in texts if machine.search(path.read_text("utf-8"))]
-    assert found == []
+    assert [name_of(path) for path in texts if machine.search(path.read_text("utf-8"))] == []
 
 
 def test_pages_hold_no_open_ends() -> None:
@@ -324,9 +292,7 @@ def test_pages_hold_no_open_ends() -> None:
 def test_the_demonstration_says_what_the_readme_says_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (shown,) = (
-        fence.text for fence in fences(ROOT / "README.md") if (fence.kind, fence.rest) == ("text", "demo")
-    )
+    (shown,) = [fence.text for _, fence in FENCES if (fence.kind, fence.rest) == ("text", "demo")]
     monkeypatch.chdir(tmp_path)
     assert run(["demo"]) == 0
     said = capsys.readouterr().out

@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import shlex
 import shutil
 import subprocess
 import sys
@@ -12,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 from certificates import Root
-from fences import FENCE, ROOT, says
-from followed import note
+from fences import FENCE, ROOT
 from kits import make_kit
-from test_two_organisations_page import FINGERPRINT, PAGE, Stage
+from test_followed import note
+from test_two_organisations_page import PAGE, Stage
 
 from colonnade.cli.party import Tally, served
 from colonnade.sites.presence import Presence, copy_of, now
@@ -24,61 +23,17 @@ RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
 DEPLOY = ROOT / "deploy"
 
 
-def joined(stage: Stage) -> None:
-    """All of the page before its members start: a federation, two kits and their files."""
-    for fence in FENCE.finditer(PAGE.read_text(encoding="utf-8").split("## 4. Start")[0]):
-        if fence["kind"] == "toml":
-            stage.write(fence["rest"].strip(), fence["text"])
-        for line in fence["text"].splitlines() if fence["kind"] == "sh" else ():
-            command, _, where = line.partition("   # ")
-            if where != "everywhere":
-                stage.perform(command, where.removeprefix("at the "))
-
-
-def perform(stage: Stage, line: str, place: str) -> tuple[int, str]:
-    """Run one command of the runbook where it says; what travels afterwards travels."""
-    home, words = stage.folder / place, shlex.split(line)[1:]
-    if "--fingerprint" in words:
-        words[words.index("--fingerprint") + 1] = stage.announced["renewal"]
-    command = [sys.executable, "-c", "from colonnade.cli import main; main()", *words]
-    done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
-    server, bank = stage.folder / "server", stage.folder / "bank"
-    if line == "colonnade federation renew bank/kit":
-        stage.announced["renewal"] = FINGERPRINT.findall(done.stdout)[0]
-        shutil.copy(bank / "bank/kit/renewal/bank/bank.request.zip", server)
-    elif words[1] == "approve":
-        shutil.copy(server / "bank.signed.zip", bank)
-    elif words[1] == "exclude":
-        shutil.copy(server / "ours/excluded.json", bank)
-    return done.returncode, done.stdout + done.stderr
-
-
 @pytest.mark.slow
 def test_every_command_of_the_runbook_does_what_the_page_says(tmp_path: Path) -> None:
-    stage, ran, compared, printed = Stage(tmp_path), 0, 0, ""
-    joined(stage)
+    stage = Stage(tmp_path)
+    # A federation, two kits and their files: all of the page before its members start.
+    stage.follow(PAGE.read_text(encoding="utf-8").split("## 4. Start")[0])
     bank = tmp_path / "bank"
-    announced = {
-        "party": str(bank / "bank.toml"),
-        "policy": str(bank / "bank/bank.policy.toml"),
-    }
+    announced = {"party": str(bank / "bank.toml"), "policy": str(bank / "bank/bank.policy.toml")}
     (bank / "bank/kit/local/colonnade.json").write_text(json.dumps(announced))
     job = next(fence for fence in FENCE.finditer(PAGE.read_text()) if fence["rest"].strip() == "job.toml")
     (tmp_path / "server" / "job.toml").write_text(job["text"])
-    for fence in FENCE.finditer(RUNBOOK.read_text(encoding="utf-8")):
-        if fence["kind"] == "sh":
-            wanted, printed = int((fence["rest"].strip() or "exits 0").removeprefix("exits ")), ""
-            for line in fence["text"].splitlines():
-                command, _, where = line.partition("   # ")
-                code, said = perform(stage, command, where.removeprefix("at the "))
-                assert code == wanted, f"{command}: {said}"
-                printed, ran = printed + said, ran + 1
-        elif fence["kind"] == "text" and printed:
-            assert says(printed, fence["text"]), (
-                f"the page shows\n{fence['text']}\nbut this was printed\n{printed}"
-            )
-            printed, compared = "", compared + 1
-    assert (ran, compared) == (16, 6)
+    assert stage.follow(RUNBOOK.read_text(encoding="utf-8")) == (16, 6)
     note(Path(__file__).name)
 
 
@@ -130,19 +85,11 @@ def test_the_port_of_the_unit_is_nobody_elses_and_can_be_chosen() -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 @pytest.mark.parametrize("unit", ["colonnade@.service", "colonnade-clean@.service", "colonnade-clean@.timer"])
 def test_systemd_takes_the_units(unit: str, tmp_path: Path) -> None:
-    text = (DEPLOY / unit).read_text().replace("/opt/colonnade/bin/colonnade", "/bin/true")
-    (tmp_path / unit.replace("@", "@bank")).write_text(text)
-    if unit.endswith("timer"):
-        service = (DEPLOY / unit.replace("timer", "service")).read_text()
-        (tmp_path / "colonnade-clean@bank.service").write_text(
-            service.replace("/opt/colonnade/bin/colonnade", "/bin/true")
-        )
-    done = subprocess.run(
-        ["systemd-analyze", "verify", str(tmp_path / unit.replace("@", "@bank"))],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    for name in {unit, unit.replace("timer", "service")}:
+        text = (DEPLOY / name).read_text().replace("/opt/colonnade/bin/colonnade", "/bin/true")
+        (tmp_path / name.replace("@", "@bank")).write_text(text)
+    command = ["systemd-analyze", "verify", str(tmp_path / unit.replace("@", "@bank"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     # Elsewhere on the machine there may be units with mistakes of their own.
     mine = [line for line in done.stderr.splitlines() if "colonnade" in line]
     assert not mine, mine

@@ -1,23 +1,32 @@
-"""The site: pages written for GitHub read the same there, and the check of a built site finds what is wrong."""
+"""Pages read the same on the site, its check finds what is wrong, figures say what the library computes and sends."""
 
 import re
 import sys
 
+import pytest
 import yaml
 from fences import ROOT
+from markupsafe import escape
+from typed import untyped
 
 sys.path.insert(0, str(ROOT / "docs" / "site"))
+sys.path.insert(0, str(ROOT / "docs" / "figures"))
 
 import check
+import draw as drawing
+import flows
 import generated
 import hooks
 import reading
 import reference
-import sources
+import soundness_tables as tables
 
 from colonnade.errors import explanations
+from colonnade.report.charts import Chart
 from reproduction.sections import load
 from reproduction.studies import STUDIES
+
+PAGE = drawing.PAGE.read_text(encoding="utf-8")
 
 
 def test_links_of_the_repository_become_links_of_the_site() -> None:
@@ -35,24 +44,6 @@ def test_code_is_left_alone() -> None:
     text = "text\n- item\n\n```text\nline\n- no item\n[x](y.md)\n```\n"
     made = reading.for_the_site(text, "docs/index.md", "index.md")
     assert made == "text\n\n- item\n\n```text\nline\n- no item\n[x](y.md)\n```\n"
-
-
-def test_words_after_a_fences_language_are_its_title() -> None:
-    assert reading.FENCE.sub(reading.titled, "```toml bank.toml\na = 1\n```") == (
-        '```toml title="bank.toml"\na = 1\n```'
-    )
-
-
-def test_a_table_gets_its_blank_line_and_a_bar_in_prose_does_not() -> None:
-    assert reading.spaced("<!-- x -->\n| a |\n|---|\n| b |") == "<!-- x -->\n\n| a |\n|---|\n| b |"
-    assert reading.spaced("so\n|x| ≤ 1 holds") == "so\n|x| ≤ 1 holds"
-
-
-def test_a_formula_of_a_notebook_is_written_in_plain_characters() -> None:
-    written = r"$\Delta_f^k \le \|x_{ia}\|^2$ and $\unknown$"
-    assert sources.FORMULA.sub(sources.formula, written) == (
-        "Δ<sub>f</sub><sup>k</sup> ≤ ‖x<sub>ia</sub>‖<sup>2</sup> and `\\unknown`"
-    )
 
 
 def test_the_reference_has_every_room_and_every_exported_name() -> None:
@@ -95,3 +86,72 @@ def test_the_check_of_a_site_finds_what_is_wrong() -> None:
     assert check.loaded_from_elsewhere(pages["b.html"]) == ["https://cdn.example/x.js"]
     assert len(check.unspoken(pages)) == 1
     assert "colonnade.PCA is not on api/colonnade/index.md" in check.undocumented(pages)
+
+
+def unmarked_decimals(page: str) -> list[str]:
+    """Decimals outside of code, marks, tables that are computed, and the names of theorems."""
+    for pattern in (drawing.TABLE, drawing.NUMBER, re.compile(r"`[^`]*`"), re.compile(r"\]\([^)]*\)")):
+        page = pattern.sub("", page)
+    page = re.sub(r"(Theorem|Lemma|Corollary|Section) \d+\.\d+", "", page)
+    return re.findall(r"\d+\.\d+", page)
+
+
+@pytest.mark.parametrize("name", untyped(tables).TABLES)
+def test_a_table_is_what_the_library_computes(name: str) -> None:
+    found = [text for table, text in drawing.TABLE.findall(PAGE) if table == name]
+    assert found == [untyped(tables).TABLES[name]() + "\n"]
+
+
+@pytest.mark.parametrize("name", untyped(tables).NUMBERS)
+def test_a_number_in_a_sentence_is_what_the_library_computes(name: str) -> None:
+    found = {text for number, text in drawing.NUMBER.findall(PAGE) if number == name}
+    assert found == {untyped(tables).NUMBERS[name]()}
+
+
+def test_every_mark_on_the_page_has_a_computation() -> None:
+    assert {table for table, _ in drawing.TABLE.findall(PAGE)} == set(untyped(tables).TABLES)
+    assert {number for number, _ in drawing.NUMBER.findall(PAGE)} == set(untyped(tables).NUMBERS)
+    assert PAGE.count("<!-- table:") == len(untyped(tables).TABLES)
+
+
+def test_no_decimal_stands_on_the_page_unmarked() -> None:
+    assert unmarked_decimals(PAGE) == []
+    assert unmarked_decimals("costs 3.73 here, <!--=x-->1.5<!----> there, `0.1` and Theorem 6.1") == ["3.73"]
+
+
+@pytest.mark.parametrize("name", drawing.FIGURES)
+def test_a_figure_shows_what_the_library_computes(name: str) -> None:
+    lines, axes, title = drawing.FIGURES[name]()
+    drawn = (ROOT / "docs" / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+    description = Chart(title, axes, tuple(lines)).description
+    assert f"<desc>{escape(description)}</desc>" in drawn
+    assert title in drawn
+    assert f"figures/{name}.svg" in PAGE
+
+
+def test_every_counterexample_row_is_a_row() -> None:
+    """The row behind `reachable_norm_squared` is shorter than γ and rounds to what is said."""
+    columns, gamma, low = 117, 16, 1
+    higher = (gamma**2 - 1 - columns * low**2) // (2 * low + 1)
+    room = (gamma**2 - higher * (low + 1) ** 2 - (columns - higher) * low**2) / (8 * columns * (low + 2))
+    entries = [low + 1 + room] * higher + [low + room] * (columns - higher)
+    assert sum(entry**2 for entry in entries) <= gamma**2
+    rounded = sum((int(entry) + 1) ** 2 for entry in entries)
+    assert rounded == untyped(tables).reachable_norm_squared(columns, gamma)
+
+
+@pytest.mark.parametrize("name", flows.FLOWS)
+def test_a_picture_shows_the_frames_of_a_fresh_run(name: str) -> None:
+    drawn = (ROOT / "docs" / "figures" / f"flow-{name}.svg").read_text(encoding="utf-8")
+    assert drawn == flows.draw(name), "python docs/figures/flows.py draws it again"
+
+
+def test_every_picture_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "concepts" / "who-sees-what.md").read_text(encoding="utf-8")
+    assert [name for name in flows.FLOWS if f"figures/flow-{name}.svg" not in page] == []
+
+
+def test_the_server_of_private_messages_receives_none() -> None:
+    members, arrows = flows.transcript(flows.FLOWS["intermediate"])
+    announced = {arrow.receiver for arrow in arrows if flows.HOLDS[arrow.step].sort == "noisy"}
+    assert "server" in members and announced == {"bank", "insurer"}

@@ -4,35 +4,24 @@ Each function takes the question of a case and returns plain values. `WORDS` has
 this version, their word first; it is applied to whole keys and texts, both ways.
 """
 
-import atexit
 import contextlib
-import io
+import hashlib
 import json
 import re
 import shutil
+import sqlite3
 import tempfile
 import traceback
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from plain_values import (
-    digest,
-    frames,
-    graph_answers,
-    numbers_in,
-    paths,
-    plain,
-    toml,
-    with_changes,
-    with_words,
-    write_database,
-)
+from cli_project import Said, invoked
 
 import colonnade
 from colonnade import Federation, MomentRelease, Schema, Table
-from colonnade.cli.app import run as invoke
 from colonnade.data.encoder import Quantizer
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.errors import ColonnadeError
@@ -50,6 +39,8 @@ from colonnade.protocols.plans import guarantees_of
 
 WORDS = {"keepers": "computing_parties", "judged": "evaluated", "asked": "requested"}
 CANARY = "7731"
+SPENT = ("dataset", "unit", "observer", "epsilon", "delta", "left", "entries")
+TOTALS = (*SPENT[:5], "budget_epsilon", *SPENT[5:], "reproducible", "part", "otherwise")
 ROLES = ("threshold", "computing_parties", "disclosed_noise", "server", "alignment", "held_out")
 
 
@@ -71,6 +62,10 @@ def _schema(fields: dict[str, Any]) -> Schema:
     return Schema.parse(toml(fields))
 
 
+def _guarantee(found: Any) -> list[Any]:
+    return [found.observer.name, found.unit.name, found.epsilon, found.delta]
+
+
 def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Guarantees, noise and charges of a plan without data; where the case wants it, bytes and rounds of a run."""
     try:
@@ -85,13 +80,7 @@ def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
             "delta": planned.delta,
             "features": features_of(job.task, schemas),
             "guarantees": [
-                [
-                    g.observer.name,
-                    g.unit.name,
-                    g.epsilon,
-                    g.delta,
-                    re.findall(r"ε = ([0-9.e-]+|∞)", str(g))[1:],
-                ]
+                [*_guarantee(g), re.findall(r"ε = ([0-9.e-]+|∞)", str(g))[1:]]
                 for g in guarantees_of(planned.views, planned.delta)
             ],
             "noise": None if noise is None else [noise.deviation, noise.people],
@@ -175,18 +164,13 @@ def _federation(case: dict[str, Any], job: Job, folder: Path) -> Federation:
     more: dict[str, Any] = {name: getattr(job, name) for name in ROLES}
     if "shown" in case:
         more["shown_ids"] = case["shown"]
-    budget = tuple(case.get("budget", (1000.0, 1e-5)))
-    return Federation(
-        tables, budget=budget, noise_seed=case["seed"], public=case.get("public", False), **more
-    )
+    more |= {"budget": tuple(case.get("budget", (1000.0, 1e-5))), "public": case.get("public", False)}
+    return Federation(tables, noise_seed=case["seed"], **more)
 
 
 def _totals(federation: Federation) -> dict[str, Any]:
     return {
-        party: sorted(
-            [t.dataset, t.unit, t.observer, t.epsilon, t.delta, t.left, t.entries]
-            for t in federation.ledgers[party].totals()
-        )
+        party: sorted([getattr(t, name) for name in SPENT] for t in federation.ledgers[party].totals())
         for party in federation.tables
     }
 
@@ -207,7 +191,6 @@ def _traffic(outcome: Any) -> dict[str, Any]:
 
 
 def run(case: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """One seeded run of a job with all its parties in this process."""
     federation = None
     try:
         job = _job(case["job"])
@@ -242,7 +225,7 @@ def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str
         "rows": done.plan.rows,
         "seeded": done.reproducible,
         **_traffic(done.outcome),
-        "guarantees": [[g.observer.name, g.unit.name, g.epsilon, g.delta] for g in done.plan.guarantees],
+        "guarantees": [_guarantee(g) for g in done.plan.guarantees],
         "totals": _totals(federation),
     }
     if isinstance(result, Exception):
@@ -257,17 +240,15 @@ def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str
         said["model"] = {"error": _number(error)}
     if job.held_out is not None:
         evaluated: Any = evaluate_trained(job, federation, result, done)
-        said["judged"] = (
-            "not judged"
-            if isinstance(evaluated, str)
-            else {name: [f.value, f.error] for name, f in sorted(evaluated.estimate.figures.items())}
-        )
+        said["judged"] = "not judged"
+        if not isinstance(evaluated, str):
+            figures = sorted(evaluated.estimate.figures.items())
+            said["judged"] = {name: [found.value, found.error] for name, found in figures}
         said["totals after"] = _totals(federation)
     return said
 
 
 def ledger(case: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What each step of a sequence came to, and the totals at its end."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "house.ledger"
         book = Ledger.create(path, "house") if case.get("file") else Ledger.in_memory("house")
@@ -283,23 +264,7 @@ def ledger(case: dict[str, Any], folder: Path) -> dict[str, Any]:
                 steps.append(error.number)
             except ValueError as error:
                 steps.append(type(error).__name__)
-        totals = [
-            [
-                t.dataset,
-                t.unit,
-                t.observer,
-                t.epsilon,
-                t.delta,
-                t.budget_epsilon,
-                t.left,
-                t.entries,
-                t.reproducible,
-                t.part,
-                t.otherwise,
-                bool(t.because),
-            ]
-            for t in book.totals()
-        ]
+        totals = [[*(getattr(t, name) for name in TOTALS), bool(t.because)] for t in book.totals()]
         kinds = [entry.kind for entry in book.entries()]
         contradictions = len(book.contradictions())
         return {"steps": steps, "totals": sorted(totals), "entries": kinds, "contradictions": contradictions}
@@ -330,62 +295,49 @@ def _release(fields: dict[str, Any]) -> Release:
     if "part" in fields:
         key, share, name = fields["part"]
         more["part"] = Cut(bytes.fromhex(key * 32), share, "column id").part(name)
-    return Release(
-        fields["id"],
-        fields.get("run", "run"),
-        "5f0c",
-        fields.get("what", "a sum"),
-        "server",
-        tuple(
-            LedgerLine(observer, unit, event_from_data(e)) for observer, unit, e in fields.get("lines", [])
-        ),
-        fields.get("seeded", False),
-        coalitions=tuple(
-            CoalitionBound(size, event_from_data(e)) for size, e in fields.get("coalitions", [])
-        ),
-        **more,
+    lines = tuple(
+        LedgerLine(observer, unit, event_from_data(e)) for observer, unit, e in fields.get("lines", [])
     )
+    more["coalitions"] = tuple(
+        CoalitionBound(size, event_from_data(e)) for size, e in fields.get("coalitions", [])
+    )
+    said = fields.get("run", "run"), "5f0c", fields.get("what", "a sum"), "server"
+    return Release(fields["id"], *said, lines, fields.get("seeded", False), **more)
 
 
-_PREPARED: dict[str, Path] = {}
-"""Folders in which the commands before a case's own were run, by what was asked there."""
+def _invoke(words: list[str], folder: Path) -> Said:
+    with contextlib.chdir(folder):
+        return invoked(words)
 
 
-def _invoke(words: list[str], folder: Path) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = invoke(list(words))
-    return code, out.getvalue(), err.getvalue()
-
-
-def _prepared(case: dict[str, Any], folder: Path) -> Path:
+@cache
+def _prepared(requested: str, folder: Path) -> tempfile.TemporaryDirectory[str]:
     """A job, each party's file, schema and rows, and what the commands before leave."""
-    requested = json.dumps([case["project"], case.get("before", []), case.get("changes", [])])
-    if requested not in _PREPARED:
-        made = Path(tempfile.mkdtemp(prefix="golden-"))
-        atexit.register(shutil.rmtree, made, ignore_errors=True)
-        project = json.loads((folder / case["project"]).read_text(encoding="utf-8"))
-        project = with_changes(with_words(project, WORDS), case.get("changes", []))
-        (made / "job.toml").write_text(toml(project["job"]), encoding="utf-8")
-        for party, had in project["parties"].items():
-            (made / f"{party}.toml").write_text(toml({"party": party, **had["file"]}), encoding="utf-8")
-            (made / f"{party}.schema.toml").write_text(toml(had["schema"]), encoding="utf-8")
-            shutil.copyfile(folder / had["data"], made / f"{party}.csv")
-        for name, source in project.get("more", {}).items():
-            shutil.copyfile(folder / source, made / name)
-        for words in case.get("before", []):
-            code, _, err = _invoke(words, made)
-            if code:
-                raise RuntimeError(f"{words}: {err}")
-        _PREPARED[requested] = made
-    return _PREPARED[requested]
+    name, before, changes = json.loads(requested)
+    place = tempfile.TemporaryDirectory(prefix="golden-")
+    made = Path(place.name)
+    project = json.loads((folder / name).read_text(encoding="utf-8"))
+    project = with_changes(with_words(project, WORDS), changes)
+    (made / "job.toml").write_text(toml(project["job"]), encoding="utf-8")
+    for party, had in project["parties"].items():
+        (made / f"{party}.toml").write_text(toml({"party": party, **had["file"]}), encoding="utf-8")
+        (made / f"{party}.schema.toml").write_text(toml(had["schema"]), encoding="utf-8")
+        shutil.copyfile(folder / had["data"], made / f"{party}.csv")
+    for more, source in project.get("more", {}).items():
+        shutil.copyfile(folder / source, made / more)
+    for words in before:
+        said = _invoke(words, made)
+        if said.code:
+            raise RuntimeError(f"{words}: {said.err}")
+    return place
 
 
 def cli(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The exit code, the number of the error, what was written, and of --json the keys."""
     with tempfile.TemporaryDirectory() as place:
         here = Path(place) / "here"
-        shutil.copytree(_prepared(case, folder), here)
+        requested = json.dumps([case["project"], case.get("before", []), case.get("changes", [])])
+        shutil.copytree(_prepared(requested, folder).name, here)
         for name, text in case.get("files", {}).items():
             if text is None:
                 (here / name).unlink()
@@ -457,6 +409,157 @@ def _fitted(case: dict[str, Any], folder: Path, place: Path, said: dict[str, Any
     if case.get("ranked"):
         said["ranked"] = list(colonnade.rank_columns(kept).best(3))
     return learner.fit(kept)
+
+
+# What knows nothing of Colonnade: plain values, digests, TOML, graphs.
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: floats to twelve digits, and those that JSON cannot write as text."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.12g}") if np.isfinite(value) else str(value)
+    return value
+
+
+def digest(values: Any) -> str:
+    """Of integers and texts as they are, of floats to twelve digits, in order."""
+    flat = np.asarray(values, dtype=object).ravel().tolist()
+    text = ",".join(f"{item + 0.0:.12g}" if isinstance(item, float) else str(item) for item in flat)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def with_words(value: Any, words: dict[str, str]) -> Any:
+    """The same value with whole keys and whole texts replaced, and the steps of dotted paths."""
+    if isinstance(value, dict):
+        return {words.get(key, key): with_words(item, words) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_words(item, words) for item in value]
+    if isinstance(value, str) and value.replace(".", "").replace("_", "").isalnum():
+        return ".".join(words.get(step, step) for step in value.split("."))
+    return value
+
+
+def toml(table: dict[str, Any]) -> str:
+    """A document. A text that begins with @ is written without quotes, for dates and infinity."""
+    lines = []
+    for key, value in table.items():
+        if isinstance(value, dict) and value and all(isinstance(item, dict) for item in value.values()):
+            lines += [
+                f"{json.dumps(key)}.{json.dumps(inner)} = {_inline(item)}" for inner, item in value.items()
+            ]
+        else:
+            lines.append(f"{json.dumps(key)} = {_inline(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_inline(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_inline(item) for item in value) + "]"
+    if isinstance(value, str) and value.startswith("@"):
+        return value[1:]
+    return json.dumps(value, ensure_ascii=False)
+
+
+def with_changes(project: dict[str, Any], changes: list[Any]) -> dict[str, Any]:
+    """The project with values set, or taken out where the new value is None; a place is a list of keys."""
+    project = json.loads(json.dumps(project))
+    for place, value in changes:
+        table = project
+        for key in place[:-1]:
+            table = table[key]
+        if value is None:
+            table.pop(place[-1], None)
+        else:
+            table[place[-1]] = value
+    return project
+
+
+def write_database(kind: str, statements: list[str], path: Path) -> None:
+    if kind == "sqlite":
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            for statement in statements:
+                database.execute(statement)
+    else:
+        import duckdb
+
+        with duckdb.connect(str(path)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+
+def frames(path: Path) -> dict[str, Any]:
+    """A Parquet file as each library that can read it holds it."""
+    import polars
+    import pyarrow.parquet as pq
+
+    read = {}
+    readers: dict[str, Any] = {
+        "arrow": pq.read_table,
+        "pandas": lambda at: pq.read_table(at).to_pandas(),
+        "polars": polars.read_parquet,
+    }
+    for name, reader in readers.items():
+        with contextlib.suppress(Exception):
+            read[name] = reader(path)
+    return read
+
+
+def paths(value: Any, depth: int, above: str = "") -> set[str]:
+    """The keys of a JSON value to a depth, as dotted paths; lists add [] to the name above them."""
+    if not depth:
+        return set()
+    if isinstance(value, dict):
+        below = [paths(item, depth - 1, f"{above}{key}.") for key, item in value.items()]
+        return {f"{above}{key}" for key in value}.union(*below)
+    if isinstance(value, list):
+        return set().union(
+            *(paths(item, depth, f"{above[:-1]}[].") for item in value if isinstance(item, dict))
+        )
+    return set()
+
+
+def numbers_in(value: Any) -> list[float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [number for item in value for number in numbers_in(item)]
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+def graph_answers(graph: bytes, people: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """What an ONNX graph says of people, and whether it agrees with what the model said."""
+    import onnxruntime
+
+    def fed(values: list[Any], kind: str) -> Any:
+        if kind == "tensor(string)":
+            return np.array(["" if value is None else str(value) for value in values], dtype=object)
+        if isinstance(values[0], str):
+            return (np.array(values, dtype="datetime64[us]").astype(np.int64) / 86_400_000_000).astype(
+                np.float64
+            )
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    inputs = {item.name: fed(people[item.name], item.type).reshape(-1, 1) for item in session.get_inputs()}
+    outputs = [item.name for item in session.get_outputs()]
+    results = dict(zip(outputs, session.run(None, inputs), strict=True))
+    scores = np.asarray(results[next(name for name in outputs if name != "label")], dtype=np.float64).ravel()
+    keys = ("predict_proba", "decision_function", "components", "predicted")
+    model = np.asarray(next(said[key] for key in keys if key in said), dtype=np.float64).ravel()
+    return {
+        "inputs": sorted(inputs),
+        "outputs": sorted(outputs),
+        "numbers": [float(f"{score:.7g}") for score in scores],
+        "agrees": scores.size == model.size and bool(np.allclose(scores, model, rtol=1e-6, atol=1e-6)),
+    }
 
 
 KINDS = {"plans": plan, "coding": coding, "runs": run, "ledger": ledger, "cli": cli, "models": model}

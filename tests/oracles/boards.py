@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from http.cookies import SimpleCookie
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
 from certificates import Root
@@ -54,22 +54,15 @@ def ask(
 ) -> Request:
     """A job that waits for people at the bank, as its process writes it."""
     now = datetime.datetime.now(datetime.UTC)
-    cost = Prospect("d", "record", "server", delta=1e-5, epsilon=0.5, budget=4.0, before=4.0, left=3.5)
-    ledger = Path(kit.site()["party"]).parent / "bank.ledger"
-    request = Request(
-        job=job,
-        name=name,
-        party="bank",
-        what=what,
-        costs=(cost, replace(cost, observer="party:shop", unit="others-part")),
-        people=people,
-        digest="5" * 64,
-        requested=now.isoformat(timespec="seconds"),
-        until=(now + datetime.timedelta(hours=1)).isoformat(timespec="seconds"),
-        state="waiting",
-        ledger=str(ledger),
-        **more,
+    requested, until = (
+        moment.isoformat(timespec="seconds") for moment in (now, now + datetime.timedelta(hours=1))
     )
+    cost = Prospect("d", "record", "server", delta=1e-5, epsilon=0.5, budget=4.0, before=4.0, left=3.5)
+    costs = (cost, replace(cost, observer="party:shop", unit="others-part"))
+    said: dict[str, Any] = {"job": job, "name": name, "party": "bank", "what": what, "people": people, **more}
+    said |= {"digest": "5" * 64, "requested": requested, "until": until, "state": "waiting"}
+    ledger = Path(kit.site()["party"]).parent / "bank.ledger"
+    request = Request(costs=costs, ledger=str(ledger), **said)
     (kit.path / approval.REQUESTS).mkdir(exist_ok=True)
     approval._write(kit.path / approval.REQUESTS / f"{job}.json", request)
     return request
@@ -85,8 +78,7 @@ def write_runs(folder: Path, facts: dict[str, Any], names: list[str]) -> None:
             (folder / name / "facts.json").write_text(text)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     status: int
     headers: dict[str, str]
     text: str
@@ -146,8 +138,7 @@ class Visit:
     ) -> Answer:
         """Send a form as the page would, or not quite."""
         form = {"form_token": self.token() if token is None else token, **fields}
-        headers = [] if origin is None else [("origin", origin)]
-        return self.post(path, form, headers)
+        return self.post(path, form, [] if origin is None else [("origin", origin)])
 
     def post(self, path: str, form: dict[str, str], headers: Headers = ()) -> Answer:
         kind = ("content-type", "application/x-www-form-urlencoded")

@@ -15,24 +15,16 @@ from colonnade.runtime.identity import Identity
 
 DAY = datetime.timedelta(days=1)
 NOW = datetime.datetime.now(datetime.UTC)
+_USES = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
 _ISSUING = x509.KeyUsage(
-    digital_signature=True,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=True,
-    crl_sign=True,
-    encipher_only=False,
-    decipher_only=False,
+    **dict.fromkeys((*_USES, "encipher_only", "decipher_only"), False)
+    | dict.fromkeys(("digital_signature", "key_cert_sign", "crl_sign"), True)
 )
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 
 @dataclass(frozen=True)
 class Root:
-    """A certificate that issues others, with its key."""
-
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 

@@ -1,10 +1,14 @@
 """Two organisations' files as a user would write them, and the command line run on them."""
 
+import contextlib
+import io
 import json
 import shlex
+import shutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,58 +18,12 @@ from colonnade.ledger import Ledger
 
 # So many that at ε = 1 a class could only drown in the noise by eleven standard deviations.
 ROWS = 400
-JOB = """name = "Default risk"
-task = "classification"
-method = "moments"
-parties = ["bank", "insurer"]
-active = "bank"
-epsilon = 1.0
-delta = 1e-5
-"""
-BANK_SCHEMA = """id = "customer"
-
-[columns.age]
-kind = "numeric"
-low = 18
-high = 90
-
-[columns.job]
-kind = "categorical"
-categories = ["clerk", "farmer", "nurse"]
-
-[label]
-column = "risk"
-kind = "classes"
-classes = ["low", "high"]
-"""
-INSURER_SCHEMA = """id = "customer"
-
-[columns.claims]
-kind = "numeric"
-low = 0
-high = 9
-
-[columns.smoker]
-kind = "binary"
-values = ["no", "yes"]
-"""
-PARTY = """party = "{party}"
-data = "{party}.csv"
-schema = "{party}.schema.toml"
-dataset = "customers"
-ledger = "{party}.ledger"
-patience = 0.2
-
-[[budget]]
-epsilon = 4.0
-delta = 1e-5
-"""
+PROJECT = Path(__file__).with_name("project")
+JOB, PARTY = ((PROJECT / name).read_text() for name in ("job.toml", "party.toml"))
 
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with a job, two parties' files, and nothing run yet."""
-
     folder: Path
 
     def path(self, name: str) -> Path:
@@ -107,17 +65,11 @@ def write_project(folder: Path, rows: int = ROWS) -> Project:
     risk = np.array(["low", "high"])[(age / 90 + claims / 9 + rng.normal(0, 0.2, rows) > 1).astype(int)]
     bank = ["customer,age,job,risk"] + [f"C{i},{age[i]},{job[i]},{risk[i]}" for i in range(rows)]
     insurer = ["customer,claims,smoker"] + [f"C{i},{claims[i]},{smoker[i]}" for i in range(rows)]
-    texts = {
-        "job.toml": JOB,
-        "bank.toml": PARTY.format(party="bank"),
-        "insurer.toml": PARTY.format(party="insurer"),
-        "bank.schema.toml": BANK_SCHEMA,
-        "insurer.schema.toml": INSURER_SCHEMA,
-        "bank.csv": "\n".join(bank) + "\n",
-        "insurer.csv": "\n".join(insurer) + "\n",
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text)
+    for party, lines in (("bank", bank), ("insurer", insurer)):
+        (folder / f"{party}.csv").write_text("\n".join(lines) + "\n")
+        (folder / f"{party}.toml").write_text(PARTY.format(party=party))
+        shutil.copyfile(PROJECT / f"{party}.schema.toml", folder / f"{party}.schema.toml")
+    (folder / "job.toml").write_text(JOB)
     return Project(folder)
 
 
@@ -136,6 +88,28 @@ def train_until_killed(project: Project, output: str) -> None:
     with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
         patched.setattr("colonnade.federation.train.train_on", kill)
         train(project, "--output", output)
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def all(self) -> str:
+        return self.out + self.err
+
+
+def printed_by(act: Callable[[], object]) -> Said:
+    """What is printed in this process meanwhile, with the exit code if it has one."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = act()
+    return Said(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
+
+
+def invoked(words: Iterable[str]) -> Said:
+    return printed_by(lambda: run(list(words)))
 
 
 @dataclass(frozen=True)

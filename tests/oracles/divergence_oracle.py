@@ -90,28 +90,22 @@ def hockey_stick_of_laws(first: Law, second: Law, epsilon: float, window: Iterab
 
 
 def sum_of_coins(probabilities: Sequence[Fraction]) -> list[Fraction]:
-    """The exact law of the number of ones."""
     law = [Fraction(1)]
     for p in probabilities:
         law = [a * (1 - p) + b * p for a, b in zip([*law, Fraction(0)], [Fraction(0), *law], strict=True)]
     return law
 
 
-def renyi_of_tables(first: Sequence[Fraction], second: Sequence[Fraction], order: float) -> float:
-    def law_of(table: Sequence[Fraction]) -> Law:
-        return lambda x: mp.mpf(table[x].numerator) / table[x].denominator
+def _law(table: Sequence[Fraction]) -> Law:
+    return lambda x: mp.mpf(table[x].numerator) / table[x].denominator
 
-    return renyi_of_laws(law_of(first), law_of(second), order, range(len(first)))
+
+def renyi_of_tables(first: Sequence[Fraction], second: Sequence[Fraction], order: float) -> float:
+    return renyi_of_laws(_law(first), _law(second), order, range(len(first)))
 
 
 def hockey_stick_of_tables(first: Sequence[Fraction], second: Sequence[Fraction], epsilon: float) -> float:
-    scale = mp.exp(mp.mpf(epsilon))
-    return float(
-        mp.fsum(
-            max(mp.mpf(0), mp.mpf(p.numerator) / p.denominator - scale * q.numerator / q.denominator)
-            for p, q in zip(first, second, strict=True)
-        )
-    )
+    return hockey_stick_of_laws(_law(first), _law(second), epsilon, range(len(first)))
 
 
 def neighbours_of_coins(

@@ -19,8 +19,6 @@ from colonnade.runtime.run import Outcome
 
 ROOT = Path(colonnade.__file__).parent
 ROOMS = ("crypto/", "protocols/", "methods/")
-
-
 ALIGNMENT = "alignment"
 _UNSPECIFIC = re.compile(r" [\d.]+| about \w+$")
 
@@ -77,8 +75,6 @@ class Coins:
 
 
 class CoinsFederation(Federation):
-    """A federation that draws from `Coins`, and keeps every frame of its runs."""
-
     def __init__(self, *arguments: Any, other: str = "", aligned: bool = True, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.draws = {member: Coins(member, other, aligned=aligned) for member in self.group.members}
@@ -93,7 +89,6 @@ class CoinsFederation(Federation):
 
     @property
     def lines(self) -> dict[str, int]:
-        """At how many lines of each place somebody drew."""
         found: dict[str, set[int]] = defaultdict(set)
         for draws in self.draws.values():
             for where, lines in draws.lines.items():

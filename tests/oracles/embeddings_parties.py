@@ -1,14 +1,15 @@
 """Parties for the tests of embeddings: networks without PyTorch, whose numbers can be worked out by hand."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from training_specs import requested
+from plan_runs import inputs_for
+from training_specs import requested, table_of
 
-from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
@@ -35,11 +36,9 @@ def tables_for(
     generator = np.random.default_rng(seed)
     values = {f"p{party}": generator.uniform(-1, 1, rows) for party in range(parties - holder_has_columns)}
     labels = generator.integers(0, 2, rows)
-    columns = numeric("x") if holder_has_columns else 'id = "n"\n'
-    arrays = {"y": labels} | ({"x": generator.uniform(-1, 1, rows)} if holder_has_columns else {})
-    tables = [Table.from_arrays("h", arrays, Schema.parse(columns + label))]
-    tables += [Table.from_arrays(party, {"x": x}, Schema.parse(numeric("x"))) for party, x in values.items()]
-    return tables
+    columns = {"x": generator.uniform(-1, 1, rows)} if holder_has_columns else {}
+    holder = table_of("h", columns, label, labels)
+    return [holder, *(table_of(party, {"x": x}) for party, x in values.items())]
 
 
 def group_of(tables: list[Table]) -> Group:
@@ -72,8 +71,7 @@ class Line:
         if len(self.embedded) == self.fails_at:
             raise ConnectionError("the machine of this party lost its power")
         self.embedded.append(np.array(rows))
-        result: NDArray[np.float64] = np.clip(self.features[rows, :1] * self.weights, -1, 1)
-        return result
+        return np.asarray(np.clip(self.features[rows, :1] * self.weights, -1, 1))
 
     def clipped_sum(
         self, rows: NDArray[np.int64], gradient: NDArray[np.float32], *, clip: float, grid: int
@@ -81,12 +79,10 @@ class Line:
         per_row = self.features[rows, :1] * gradient
         norms = np.linalg.norm(per_row, axis=1, keepdims=True)
         clipped = per_row * np.minimum(1, clip / np.maximum(norms, 1e-12))
-        result: NDArray[np.int64] = (clipped * (grid * 0.999 / clip)).astype(np.int64).sum(axis=0)
-        return result
+        return np.asarray((clipped * (grid * 0.999 / clip)).astype(np.int64).sum(axis=0))
 
     def plain_sum(self, rows: NDArray[np.int64], gradient: NDArray[np.float32]) -> NDArray[np.float64]:
-        result: NDArray[np.float64] = (self.features[rows, :1] * gradient).sum(axis=0)
-        return result
+        return np.asarray((self.features[rows, :1] * gradient).sum(axis=0))
 
     def step(self, direction: NDArray[np.float64]) -> None:
         self.weights = self.weights - 0.1 * np.asarray(direction, dtype=np.float64)
@@ -131,15 +127,14 @@ def brings(
         def bring(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
             if aligned is None:
                 return PartyModels()
-            blocks = list(aligned.blocks())
-            contributor = None
+            (block,) = aligned.blocks(plan.rows)
+            contributor: Line | None = None
+            mine: Recorder | None = None
             if name in plan.contributors:
-                x = np.concatenate([plan.encoders[name].encode(block) for block in blocks])
-                contributor = Line(x, width or plan.options.embedding, fails_at=stops.get(name, -1))
-            mine = None
+                size, stop = width or plan.options.embedding, stops.get(name, -1)
+                contributor = Line(plan.encoders[name].encode(block), size, fails_at=stop)
             if name == plan.receiver:
-                y = np.concatenate([block.label for block in blocks])
-                mine = fusion or Recorder(np.where(y == 1, 1.0, -1.0)[:, None])
+                mine = fusion or Recorder(np.where(block.label == 1, 1.0, -1.0)[:, None])
             return PartyModels(contributor, mine)
 
         return bring
@@ -154,19 +149,16 @@ def desks_for(
     ledgers: dict[str, Ledger] | None = None,
     journals: dict[str, Journal] | None = None,
 ) -> dict[str, PartyInputs]:
-    desks = {}
-    for name, table in {**{table.party: table for table in tables}, "server": None}.items():
-        ledger = (ledgers or {}).get(name) or Ledger.in_memory(name)
-        if table is not None:
-            ledger.set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
-        journal = (journals or {}).get(name)
-        if journal is None:
-            desks[name] = PartyInputs(ledger, table, dataset=name if table else "")
-        else:
-            book = ResumedLedger(ledger) if journal.resumed else ledger
-            desks[name] = PartyInputs(
-                book, table, dataset=name if table else "", randomness=ReplayRandomness(journal.key)
-            )
+    group = group_of(tables)
+    books: dict[str, Any] = {
+        name: (ledgers or {}).get(name) or Ledger.in_memory(name) for name in group.members
+    }
+    for table in tables:
+        books[table.party].set_budget(table.party, "*", "*", epsilon=epsilon, delta=1e-5)
+    desks = inputs_for(group, tables, books)
+    for name, journal in (journals or {}).items():
+        book = ResumedLedger(books[name]) if journal.resumed else books[name]
+        desks[name] = replace(desks[name], ledger=book, randomness=ReplayRandomness(journal.key))
     return desks
 
 
@@ -176,26 +168,18 @@ def run(
     *,
     bring: Callable[..., Any] | None = None,
     journals: Any = None,
-    epsilon: float = 1e6,
-    ledgers: dict[str, Ledger] | None = None,
     record: bool = False,
-    timeout: float = 20.0,
+    **how: Any,
 ) -> Outcome:
     bring = bring or brings(request)
 
     async def session(party: Party, table: Table | None, requested: TrainingSpec) -> TrainedEmbeddings:
         return await embeddings_session(party, table, requested, bring(party.name))
 
-    desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers, journals=journals)
+    desks = desks_for(tables, journals=journals, **how)
     try:
         return run_here(
-            session,
-            group_of(tables),
-            desks,
-            request,
-            record=record,
-            timeout=timeout,
-            journals=journals,
+            session, group_of(tables), desks, request, record=record, timeout=20.0, journals=journals
         )
     finally:
         for journal in (journals or {}).values():

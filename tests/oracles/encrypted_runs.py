@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from training_specs import requested
+from training_specs import planned_on, requested, table_of
 
-from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
@@ -26,16 +25,11 @@ def tables_of(
     columns = {party: rng.uniform(-1, 1, (rows, width)) for party, width in widths.items()}
     score = sum(values.sum(axis=1) for values in columns.values()) + rng.normal(size=rows) * 0.3
     label = np.where(score > 0, classes[1], classes[0])
-    tables = []
-    for number, (party, values) in enumerate(columns.items()):
-        text = "id = 'n'\n" + "".join(
-            f"columns.{party}{i} = {{kind = 'numeric', low = -1, high = 1}}\n" for i in range(values.shape[1])
-        )
+    declared = f"label = {{column = 'y', kind = 'classes', classes = {list(classes)}}}"
+    tables: list[Table] = []
+    for party, values in columns.items():
         arrays = {f"{party}{i}": values[:, i] for i in range(values.shape[1])}
-        if number == 0:
-            text += f"label = {{column = 'y', kind = 'classes', classes = {list(classes)}}}\n"
-            arrays["y"] = label
-        tables.append(Table.from_arrays(party, arrays, Schema.parse(text)))
+        tables.append(table_of(party, arrays, "" if tables else declared, label))
     return tables
 
 
@@ -50,17 +44,8 @@ class ShortKeys(EncryptedOptions):
 
 
 def request_of(widths: Any, **changes: Any) -> TrainingSpec:
-    """What is asked on public data without a defence, unless it says otherwise."""
-    chosen = {
-        "epsilon": 0.5,
-        "delta": 1e-5,
-        "epochs": 2,
-        "batch": 8,
-        "learning_rate": 0.1,
-        "defence": "none",
-        "public": tuple(widths),
-        "alignment": "equal",
-    }
+    chosen: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-5, "epochs": 2, "batch": 8, "learning_rate": 0.1}
+    chosen |= {"defence": "none", "public": tuple(widths), "alignment": "equal"}
     keys = changes.pop("keys", SMALL if changes.get("defence", "none") == "none" else WIDER)
     short = isinstance(keys, PaillierKeysForTests)
     chosen["short_bits" if short else "key_bits"] = keys.bits
@@ -68,11 +53,7 @@ def request_of(widths: Any, **changes: Any) -> TrainingSpec:
 
 
 def plan_of(widths: dict[str, int], rows: int, **changes: Any) -> EncryptedPlan:
-    tables = tables_of(widths, rows)
-    group = Federation(tables, budget=(1.0, 1e-5)).group
-    made: EncryptedPlan = request_of(widths, **changes).plan(
-        group, tuple(table.public() for table in tables), rows
-    )
+    made: EncryptedPlan = planned_on(request_of(widths, **changes), tables_of(widths, rows))
     return made
 
 

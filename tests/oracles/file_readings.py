@@ -20,7 +20,6 @@ MOST_READS = 3
 
 @contextlib.contextmanager
 def counted_reads() -> Iterator[Counter[str]]:
-    """How often each data file is read within the block, by its name."""
     reads: Counter[str] = Counter()
 
     def counting(place: Any, name: str, file_of: Any) -> Any:

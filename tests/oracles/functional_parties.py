@@ -1,16 +1,15 @@
 """Small federations for the functional mechanism, and noise that is silent or remembered."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from plan_runs import run_protocol
-from training_specs import requested
+from training_specs import requested, table_of
 from typed import untyped
 
-from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism
@@ -37,26 +36,20 @@ def tables_of(
     empty: tuple[str, ...] = (),
 ) -> list[Table]:
     """Numbers and a three-valued column for each party; the label follows the numbers. `empty` own the label alone."""
-    active = active or parties[0]
     draw = np.random.default_rng([seed, rows])
-    arrays = {
+    numbers = {
         party: {f"{party}{i}": draw.uniform(-1.1, 1.1, rows) for i in range(width)} for party in parties
     }
-    score = sum(values for party in parties for values in arrays[party].values())
+    score = sum(values for party in parties for values in numbers[party].values())
     tables = []
     for party in parties:
-        text, mine = "id='n'\n", {}
+        mine, label, labels = {}, "", None
         if party not in empty:
-            for name, values in arrays[party].items():
-                text += f"[columns.{name}]\nkind='numeric'\nlow=-1\nhigh=1\n"
-                mine[name] = values
-            text += f"[columns.{party}_kind]\nkind='categorical'\ncategories=['a','b','c']\n"
-            mine[f"{party}_kind"] = draw.choice(["a", "b", "c"], rows)
-        if party == active:
-            text += LABELS[task]
-            noisy = score + draw.normal(size=rows) / 2
-            mine["y"] = np.where(noisy > 0.5, "yes", "no") if task == "classification" else noisy
-        tables.append(Table.from_arrays(party, mine, Schema.parse(text)))
+            mine = {**numbers[party], f"{party}_kind": draw.choice(["a", "b", "c"], rows)}
+        if party == (active or parties[0]):
+            label, noisy = LABELS[task], score + draw.normal(size=rows) / 2
+            labels = np.where(noisy > 0.5, "yes", "no") if task == "classification" else noisy
+        tables.append(table_of(party, mine, label, labels))
     return tables
 
 
@@ -75,49 +68,37 @@ def plan_for(
     group: Group | None = None,
     **more: Any,
 ) -> FunctionalPlan:
-    schemas = tuple(table.public() for table in tables)
-    group = group or group_of(tables)
-    rows = rows or tables[0].rows
     if "epsilons" in more:
         more |= {"epsilons": dict(more["epsilons"]), "budget": "bottom-up"}
-    made: FunctionalPlan = requested(FunctionalOptions, task=task, epsilon=epsilon, delta=delta, **more).plan(
-        group, schemas, rows
-    )
+    spec = requested(FunctionalOptions, task=task, epsilon=epsilon, delta=delta, **more)
+    schemas = tuple(table.public() for table in tables)
+    made: FunctionalPlan = spec.plan(group or group_of(tables), schemas, rows or tables[0].rows)
     return made
 
 
-@dataclass(frozen=True)
 class Remembered:
     """A block's noise whose parts are remembered, or left out altogether."""
 
-    noise: object
-    drawn: list[Any] = field(default_factory=list[Any], compare=False)
-    silent: bool = False
+    def __init__(self, noise: object, *, silent: bool) -> None:
+        self.noise, self.silent, self.drawn = noise, silent, list[Any]()
 
-    def __getattr__(self, name: str) -> Callable[..., Any] | bool:
-        result: Callable[..., Any] | bool = getattr(self.noise, name)
-        return result
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.noise, name)
 
     def part(self, group: Group) -> Any:
-        return _Part(self, untyped(self.noise).part(group))
+        part = untyped(self.noise).part(group)
 
+        def draw(shape: int, randomness: SystemRandomness) -> NDArray[np.int64]:
+            if self.silent:
+                return np.zeros(shape, dtype=np.int64)
+            self.drawn.append(part.draw(shape, randomness))
+            return np.asarray(self.drawn[-1])
 
-@dataclass(frozen=True)
-class _Part:
-    of: Remembered
-    part: object
-
-    def draw(self, shape: int, randomness: SystemRandomness) -> NDArray[np.int64]:
-        if self.of.silent:
-            return np.zeros(shape, dtype=np.int64)
-        self.of.drawn.append(untyped(self.part).draw(shape, randomness))
-        result: NDArray[np.int64] = self.of.drawn[-1]
-        return result
+        return SimpleNamespace(draw=draw)
 
 
 def with_noise(plan: FunctionalPlan, *, silent: bool) -> FunctionalPlan:
-    """The plan with noises that remember what was drawn; silent ones draw zeros."""
-    return replace(plan, noises=untyped(tuple(Remembered(noise, [], silent) for noise in plan.noises)))
+    return replace(plan, noises=untyped(tuple(Remembered(noise, silent=silent) for noise in plan.noises)))
 
 
 def run_plan(plan: FunctionalPlan, tables: list[Table], **how: Any) -> Outcome:

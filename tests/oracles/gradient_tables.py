@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from plan_runs import run_protocol
-from training_specs import requested
+from training_specs import requested, table_of
 
-from colonnade.data.encoder import Rounding
-from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient
@@ -16,7 +14,6 @@ from colonnade.runtime.party import Group
 from colonnade.runtime.run import Outcome
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
-LABEL = "[label]\ncolumn='y'\nkind='classes'\nclasses={classes}\n"
 
 
 def tables_of(
@@ -30,28 +27,19 @@ def tables_of(
 ) -> list[Table]:
     """Two numbers and a category at every party; the label leans on the first number of each."""
     rng = np.random.default_rng(seed)
-    scores, tables = np.zeros(rows), []
-    columns = {}
-    for party in parties:
-        columns[party] = {
+    columns = {
+        party: {
             f"{party}0": rng.uniform(-1, 1, rows),
             f"{party}1": rng.uniform(-1.2, 1.2, rows),
             f"{party}_kind": rng.choice(["a", "b", "c"], rows),
         }
-        scores += columns[party][f"{party}0"]
-    noisy = scores + rng.logistic(size=rows) / slope
+        for party in parties
+    }
+    noisy = sum(columns[party][f"{party}0"] for party in parties) + rng.logistic(size=rows) / slope
     labels = np.array(classes)[np.clip((noisy > 0.2).astype(int), 0, len(classes) - 1)]
-    for party in parties:
-        text = "id='n'\n" + "".join(
-            f"[columns.{party}{i}]\nkind='numeric'\nlow=-1\nhigh=1\n" for i in range(2)
-        )
-        text += f"[columns.{party}_kind]\nkind='categorical'\ncategories=['a','b','c']\n"
-        arrays = columns[party]
-        if party == (active or parties[0]):
-            text += LABEL.format(classes=list(classes))
-            arrays["y"] = labels
-        tables.append(Table.from_arrays(party, arrays, Schema.parse(text)))
-    return tables
+    label = f"label = {{column = 'y', kind = 'classes', classes = {list(classes)}}}"
+    holder = active or parties[0]
+    return [table_of(party, columns[party], label if party == holder else "", labels) for party in parties]
 
 
 def people(source: Any) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
@@ -67,23 +55,12 @@ def people(source: Any) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
 
 
 def plan_for(
-    tables: list[Table],
-    group: Group | None = None,
-    *,
-    epsilon: float = 1.0,
-    gamma: int = 1 << 10,
-    rounding: Rounding = "retry",
-    **shape: Any,
+    tables: list[Table], group: Group | None = None, *, epsilon: float = 1.0, **shape: Any
 ) -> GradientPlan:
-    group = group or Group.of(tuple(t.party for t in tables), active=tables[0].party)
-    made: GradientPlan = requested(
-        SlrOptions,
-        epsilon=epsilon,
-        delta=1e-5,
-        gamma=gamma,
-        rounding=rounding,
-        **{"epochs": 2, "rate": 0.25, **shape},
-    ).plan(group, tuple(table.public() for table in tables), tables[0].rows)
+    group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
+    how = {"gamma": 1 << 10, "rounding": "retry", "epochs": 2, "rate": 0.25, **shape}
+    spec = requested(SlrOptions, epsilon=epsilon, delta=1e-5, **how)
+    made: GradientPlan = spec.plan(group, tuple(table.public() for table in tables), tables[0].rows)
     return made
 
 

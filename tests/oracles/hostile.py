@@ -7,7 +7,9 @@ something else, and as a sequence: dropped, repeated, swapped. The seed of a mut
 import random
 import struct
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import msgpack
@@ -19,9 +21,7 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.wire import MAGIC, VERSION, decode
 
 PREFIX = struct.Struct("<4sBI")
-DEEP: list[Any] = []
-for _ in range(400):
-    DEEP = [DEEP]
+DEEP: list[Any] = reduce(lambda deep, _: [deep], range(400), [])
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 7, 255, 2**31, 2**63 - 1, -(2**63), 2**64 - 1, 0.0, -0.5, 1e308),
     *(
@@ -39,13 +39,16 @@ VALUES: tuple[Any, ...] = (
     *(b"\xff" * 32, b"\x01" + bytes(31), b"k" * 31, [], [1], [[0]], {}, {"a": 1}, {"party": "bank"}, DEEP),
     *(msgpack.ExtType(7, b"code"), msgpack.Timestamp(5, 6)),
 )
+SHAPES: tuple[Any, ...] = (
+    *([], [0], [1], [-1], [2**28, 2**28], [2**63], [0, 2**28, 2**28, 2**28], [1] * 9),
+    *("3", b"\x01", {"1": 1}, [True]),
+)
 CODES = ("u1", "i4", "u4", "i8", "u8", "f8")
 
 
 def packed(header: dict[str, Any], content: bytes) -> bytes:
     header_bytes = msgpack.packb(header, use_bin_type=True)
-    result: bytes = PREFIX.pack(MAGIC, VERSION, len(header_bytes)) + header_bytes + content
-    return result
+    return bytes(PREFIX.pack(MAGIC, VERSION, len(header_bytes)) + header_bytes + content)
 
 
 def opened(frame: bytes) -> tuple[dict[str, Any], bytes]:
@@ -97,12 +100,11 @@ def overlong(frame: bytes, rng: random.Random) -> bytes:
 def other_envelope(frame: bytes, rng: random.Random) -> bytes:
     header, content = opened(frame)
     place = rng.randrange(5)
-    if place == 4:
-        header["envelope"][4] = rng.choice(
-            [header["envelope"][4] + 1, header["envelope"][4] - 1, 2**63, "0", None]
-        )
-    else:
-        header["envelope"][place] = rng.choice(["", "bank", "server", "0" * 32, "hello", 3, None, b"bank"])
+    number = header["envelope"][4]
+    other = [number + 1, number - 1, 2**63, "0", None]
+    header["envelope"][place] = rng.choice(
+        other if place == 4 else ["", "bank", "server", "0" * 32, "hello", 3, None, b"bank"]
+    )
     return packed(header, content)
 
 
@@ -124,49 +126,25 @@ def other_header(frame: bytes, rng: random.Random) -> bytes:
     return packed(header, content)
 
 
-SHAPES: tuple[Any, ...] = (
-    [],
-    [0],
-    [1],
-    [-1],
-    [2**28, 2**28],
-    [2**63],
-    [0, 2**28, 2**28, 2**28],
-    [1] * 9,
-    "3",
-    b"\x01",
-    {"1": 1},
-    [True],
-)
-
-
 # --- well formed, right envelope, another content
 
 
 def altered(value: object, rng: random.Random) -> object:
     """The value with one leaf or branch replaced, dropped or added."""
-    if isinstance(value, dict) and value and rng.random() < 0.8:
-        changed = dict(value)
-        key = rng.choice(list(changed))
+    if isinstance(value, dict | list) and value and rng.random() < 0.8:
+        changed: Any = value.copy()
+        keys: Any = list(value) if isinstance(value, dict) else range(len(value))
+        key = rng.choice(keys)
         match rng.randrange(4):
             case 0:
                 del changed[key]
-            case 1:
+            case 1 if isinstance(value, dict):
                 changed[rng.choice(["x", "", "kind", "name", "label", "key"])] = rng.choice(VALUES)
+            case 1:
+                changed.append(changed[key])
             case _:
                 changed[key] = altered(changed[key], rng)
         return changed
-    if isinstance(value, list) and value and rng.random() < 0.8:
-        listed = list(value)
-        place = rng.randrange(len(listed))
-        match rng.randrange(4):
-            case 0:
-                del listed[place]
-            case 1:
-                listed.append(listed[place])
-            case _:
-                listed[place] = altered(listed[place], rng)
-        return listed
     if isinstance(value, int) and type(value) is int and rng.random() < 0.3:
         return rng.choice([value + 1, value - 1, -value, value * 2])
     return rng.choice(VALUES)
@@ -187,34 +165,25 @@ def other_arrays(frame: bytes, rng: random.Random) -> bytes:
         name, array = rng.choice(["key", "words", "share", "points", "matrix"]), np.zeros(3)
     else:
         name, array = rng.choice(list(arrays.items()))
-    match rng.randrange(10):
-        case 0:
-            array = array.astype(rng.choice(CODES))
-        case 1:
-            array = array.reshape(-1)[: rng.randint(0, max(array.size - 1, 0))]
-        case 2:
-            array = np.concatenate([array.reshape(-1), array.reshape(-1)[:1]])
-        case 3:
-            array = array[None]
-        case 4:
-            array = array.reshape(-1)
-        case 5:
-            array = np.zeros(array.shape, dtype=array.dtype)
-        case 6:
-            extreme = (
-                rng.choice([np.iinfo(untyped(array.dtype)).max, np.iinfo(untyped(array.dtype)).min])
-                if array.dtype.kind in "iu"
-                else np.nan
-            )
-            array = np.full(array.shape, extreme, dtype=array.dtype)
-        case 7:
-            array = np.frombuffer(rng.randbytes(array.nbytes), dtype=array.dtype).reshape(array.shape)
-        case 8:
-            arrays.pop(name, None)
-            name = rng.choice([name, name + "x", ""])
-        case _:
-            array = np.array(rng.choice([0, 255, 1]), dtype=rng.choice(CODES))
-    arrays[name] = array
+    flat = array.reshape(-1)
+    limits = np.iinfo(untyped(array.dtype)) if array.dtype.kind in "iu" else None
+    changes: tuple[Callable[[], Any], ...] = (
+        lambda: array.astype(rng.choice(CODES)),
+        lambda: flat[: rng.randint(0, max(array.size - 1, 0))],
+        lambda: np.concatenate([flat, flat[:1]]),
+        lambda: array[None],
+        lambda: flat,
+        lambda: np.zeros_like(array),
+        lambda: np.full_like(array, np.nan if limits is None else rng.choice([limits.max, limits.min])),
+        lambda: np.frombuffer(rng.randbytes(array.nbytes), dtype=array.dtype).reshape(array.shape),
+        lambda: array,
+        lambda: np.array(rng.choice([0, 255, 1]), dtype=rng.choice(CODES)),
+    )
+    place = rng.randrange(10)
+    if place == 8:
+        arrays.pop(name, None)
+        name = rng.choice([name, name + "x", ""])
+    arrays[name] = changes[place]()
     if rng.random() < 0.1:
         del arrays[name]
     header["arrays"] = [[key, value.dtype.str[1:], list(value.shape)] for key, value in arrays.items()]

@@ -45,22 +45,15 @@ def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDAr
 def ideal_gradient(
     rows: NDArray[np.object_], weights: NDArray[np.object_], gamma: int
 ) -> NDArray[np.object_]:
-    """Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) in Python integers, without noise; a row is (x̃, ỹ), the label last.
-
-    >>> ideal_gradient(np.array([[1, 2, 4]], dtype=object), np.array([3, 0], dtype=object), 4).tolist()
-    [-29, -58]
-    """
+    """Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) in Python integers, without noise; a row is (x̃, ỹ), the label last."""
     features, labels = rows[:, :-1], rows[:, -1]
-    bracket = 2 * gamma**2 + features @ weights - 4 * gamma * labels
-    return np.asarray(features.T @ bracket)
+    return np.asarray(features.T @ (2 * gamma**2 + features @ weights - 4 * gamma * labels))
 
 
 def ideal_objective(tables: Mapping[str, AlignedTable], plan: FunctionalPlan) -> NDArray[np.object_]:
     """The coefficients of a quadratic objective in Python integers, block by block, without noise."""
-    rows = []
-    for owner in plan.group.owners:
-        (block,) = tables[owner].blocks(plan.rows)
-        rows.append(integer_rows(plan, owner, block))
+    blocks = {owner: next(iter(tables[owner].blocks(plan.rows))) for owner in plan.group.owners}
+    rows = [integer_rows(plan, owner, block) for owner, block in blocks.items()]
     joint = np.concatenate(rows, axis=1).astype(object)
     products = joint.T @ joint
     return np.concatenate([products[block.left, block.right] for block in plan.dissection.blocks])
@@ -69,10 +62,7 @@ def ideal_objective(tables: Mapping[str, AlignedTable], plan: FunctionalPlan) ->
 def ideal_descent(
     tables: Mapping[str, AlignedTable], plan: IntermediatePlan
 ) -> dict[str, NDArray[np.float64]]:
-    """Every owner's weights after a run without noise or clipping, with everybody's rows in one place.
-
-    Up to the rounding of floats it is the run of a plan that has no noise.
-    """
+    """Every owner's weights after a run without noise or clipping, up to the rounding of floats."""
     parts = {owner: batch_order(table, plan) for owner, table in tables.items()}
     targets = parts[plan.active][1]
     if targets is None:

@@ -37,18 +37,17 @@ LABELS = {
 
 
 def labels(loss: str, rows: int, generator: np.random.Generator) -> NDArray[Any]:
-    if loss in ("logistic", "svm"):
+    label = untyped(LABELS[loss])
+    if isinstance(label, ClassLabel):
         return np.array(["no", "yes"])[generator.integers(0, 2, rows)]
-    label = LABELS[loss]
-    if loss == "poisson":
+    if isinstance(label, CountLabel):
         return generator.integers(0, 5, rows).astype(float)
-    return generator.uniform(untyped(label).low, untyped(label).high, rows)
+    return generator.uniform(label.low, label.high, rows)
 
 
 def tables(
     rows: int, *, loss: str = "logistic", widths: tuple[int, ...] = (2, 3), seed: int = 0
 ) -> list[Table]:
-    """One table an owner, the first with the label."""
     generator = np.random.default_rng(seed)
     made = []
     for name, width in zip(NAMES, widths, strict=False):

@@ -51,9 +51,6 @@ def run_binomial(trials: int, numerators: Iterable[int], words: Iterable[int]) -
 
     Fresh bits come 64 at a time for whole words of undecided uniforms; the rest of them take theirs from
     the last word opened, lowest first, and open another if it has too few left.
-
-    >>> run_binomial(2, [1 << 52], [0b10])
-    [1]
     """
     stream = iter(words)
     spare: list[int] = []

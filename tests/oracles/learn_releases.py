@@ -19,10 +19,9 @@ from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.observers import ZERO_OUT, OthersPart, PartyView, Server
 
 GAMMA = 2**16
+_SECRET = "at least 1 of 2 owners keeps its noise secret"
 GUARANTEES = (
-    Guarantee(
-        Server(), ZERO_OUT, 1.0, 1e-5, "at least 1 of 2 owners keeps its noise secret", "Rényi, α = 21"
-    ),
+    Guarantee(Server(), ZERO_OUT, 1.0, 1e-5, _SECRET, "Rényi, α = 21"),
     Guarantee(PartyView("bank"), OthersPart("bank"), 1.8, 1e-5, "", "Rényi, α = 13"),
 )
 
@@ -39,10 +38,8 @@ def release_of(
 ) -> MomentRelease:
     """The moments of rows in the clear, with rounded normal noise of this standard deviation off the diagonal."""
     attributes = sum(encoder.attributes for _, encoder, _ in parties)
-    blocks = [
-        Quantizer(encoder, attributes_total=attributes, gamma=gamma).quantize(raw)
-        for _, encoder, raw in parties
-    ]
+    how: Any = {"attributes_total": attributes, "gamma": gamma}
+    blocks = [Quantizer(encoder, **how).quantize(raw) for _, encoder, raw in parties]
     count = len(blocks[0])
     rows = np.column_stack([*blocks, label.quantize(values, gamma, rows=count)])
     # Exact for these sizes, and BLAS is fast where int64 products are not.
@@ -95,11 +92,8 @@ class Shoppers:
         self.spent = np.clip(50 + 20 * signal + 10 * rng.normal(size=rows), 0, 100)
         self.orders = np.clip(np.round(np.exp(0.3 * signal)), 0, 9)
         bank = (NumericColumn("age", 18, 90), NumericColumn("income", 0, 200000, "log1p"))
-        shop = (
-            BinaryColumn("sex", ("F", "M")),
-            NumericColumn("visits", 0, 20),
-            CategoricalColumn("region", ("north", "south", "east", "west")),
-        )
+        region = CategoricalColumn("region", ("north", "south", "east", "west"))
+        shop = (BinaryColumn("sex", ("F", "M")), NumericColumn("visits", 0, 20), region)
         self.columns = {"bank": bank, "shop": shop}
 
     def label_of(self, kind: str) -> tuple[Label | None, NDArray[Any] | None]:

@@ -34,18 +34,13 @@ from colonnade.sites.provision import all_kits
 
 # Nothing passes or fails by the clock: this is how long a machine with much else to do may take to a step.
 PATIENCE_SECONDS = 900.0
-
-
 _COMPLAINT = re.compile(r"\b(ERROR|CRITICAL)\b|^Traceback \(most recent call last\)")
 
 
 def complaints(folder: Path) -> list[str]:
     """Lines of ERROR or worse, and tracebacks, in whatever the processes of kits below a folder said or logged."""
-    logs = [
-        path
-        for path in folder.rglob("*")
-        if path.name.startswith(("console", "log")) and path.parent.name != "local" and path.is_file()
-    ]
+    named = [path for path in folder.rglob("*") if path.name.startswith(("console", "log"))]
+    logs = [path for path in named if path.parent.name != "local" and path.is_file()]
     assert any(path.name == CONSOLE for path in logs), f"nothing was logged in {folder}"
     return [
         f"{path.relative_to(folder)}: {line}"
@@ -68,7 +63,6 @@ class Live:
         return str(self.session.submit(text, name="test", parties=self.parties, resumes=resumes))
 
     def wait(self, job_id: str, *, timeout: float = PATIENCE_SECONDS) -> str:
-        """FLARE's word for how a job ended."""
         states = [""]
 
         def ended() -> bool:
@@ -80,8 +74,7 @@ class Live:
 
     def outcome(self, member: str, job_id: str) -> dict[str, Any] | None:
         path = self.kits[member].run_folder(job_id) / OUTCOME
-        recorded: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-        return recorded
+        return dict(json.loads(path.read_text())) if path.exists() else None
 
     def has_ended(self, member: str, job_id: str) -> bool:
         return self.outcome(member, job_id) is not None
@@ -108,19 +101,16 @@ class Live:
 
     @contextmanager
     def session_again(self) -> Iterator[None]:
-        """A new session, for when the server is a new one."""
         with Administration(self.kits["admin"], timeout=PATIENCE_SECONDS) as session:
             self.session = session
             yield
 
     def _is_there(self, member: str) -> bool:
-        return connected(self.kits[member]) or self._fell(member)
-
-    def _fell(self, member: str) -> bool:
-        if self.processes[member].poll() is not None:
+        there = connected(self.kits[member])
+        if not there and self.processes[member].poll() is not None:
             said = (self.kits[member].path / CONSOLE).read_text(errors="replace")
             raise AssertionError(f"{member}'s process ended: {said[-2000:]}")
-        return False
+        return there
 
     def job_process(self, member: str, job_id: str) -> int:
         """The process that runs a member's part of a job: the one that is called by it."""
@@ -136,8 +126,7 @@ class Live:
         for process in kit_processes(self.kits[member]):
             # It may end while it is looked at.
             with contextlib.suppress(psutil.Error):
-                if process.name() == name[:MAX_NAME]:
-                    found.append(int(process.pid))
+                found += [int(process.pid)] if process.name() == name[:MAX_NAME] else []
         return found
 
     def charges(self, party: str) -> int:
@@ -145,20 +134,10 @@ class Live:
 
 
 @contextmanager
-def live(
-    folder: Path,
-    *,
-    seeded: bool = True,
-    prepare: Callable[[dict[str, Kit]], None] = lambda kits: None,
-    idle: int = 0,
-) -> Iterator[Live]:
-    """A server and two parties that are connected; ended, whatever happens. `prepare` gets the kits before.
-
-    With `idle`, so many strangers are connected to the server before the parties come, and stay.
-    """
+def live(folder: Path, *, seeded: bool = True, **how: Any) -> Iterator[Live]:
     seed = {"noise_seed": SEED} if seeded else {}
     sites = {party: {**write_party(folder, party), **seed} for party in PARTIES}
-    with federation_of(folder, {**sites, "server": seed}, prepare=prepare, idle=idle) as running:
+    with federation_of(folder, {**sites, "server": seed}, **how) as running:
         yield running
 
 
@@ -170,7 +149,10 @@ def federation_of(
     prepare: Callable[[dict[str, Kit]], None] = lambda kits: None,
     idle: int = 0,
 ) -> Iterator[Live]:
-    """A server and parties with what each one's kit is told, connected; ended, whatever happens."""
+    """A server and parties with what each one's kit is told, connected; ended, whatever happens.
+
+    `prepare` gets the kits before. `idle` strangers are connected to the server before the parties come, and stay.
+    """
     parties = tuple(name for name in sites if name != "server")
     port = free_port()
     _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=port)

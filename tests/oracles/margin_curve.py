@@ -16,20 +16,12 @@ _INSIDE, _AROUND = 300, 500
 
 
 def capped_logistic(margins: Array, cap: float = 0.5) -> Array:
-    """min(1/(1 + e^m), cap): logistic where a row is on its side, linear where it is far on the other.
-
-    >>> capped_logistic(np.array([-2.0, 0.0])).tolist()
-    [0.5, 0.5]
-    """
+    """min(1/(1 + e^m), cap): logistic where a row is on its side, linear where it is far on the other."""
     return np.asarray(np.minimum(1 / (1 + np.exp(margins)), cap))
 
 
 def fitted_coefficients(harmonics: int, cap: float = 0.5) -> tuple[int, ...]:
-    """(a₀, a₁ … a_M, b₁ … b_M) in millionths: the least largest error in the window, with 0 ≤ h ≤ cap all around.
-
-    >>> fitted_coefficients(3)[0]
-    184794
-    """
+    """(a₀, a₁ … a_M, b₁ … b_M) in millionths: the least largest error in the window, with 0 ≤ h ≤ cap all around."""
     low, high = WINDOW
     period = float(PERIOD)
     inside = np.linspace(low, high, _INSIDE)

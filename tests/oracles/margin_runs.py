@@ -45,25 +45,13 @@ def watched_rows(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
 
 
 def margin_plan(
-    tables: Any,
-    group: Any = None,
-    *,
-    epsilon: float = 1.0,
-    steps: int = 3,
-    harmonics: int = 6,
-    share: Any = Fraction(1, 10),
-    **terms: Any,
+    tables: Any, group: Any = None, *, epsilon: float = 1.0, share: Any = Fraction(1, 10), **terms: Any
 ) -> Any:
     group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
-    return requested(
-        MarginOptions,
-        epsilon=epsilon,
-        delta=1e-5,
-        steps=steps,
-        harmonics=harmonics,
-        moments_share=float(share),
-        **terms,
-    ).planned(group, tuple(table.public() for table in tables), tables[0].rows)
+    how = {"steps": 3, "harmonics": 6, "moments_share": float(share), **terms}
+    return requested(MarginOptions, epsilon=epsilon, delta=1e-5, **how).planned(
+        group, tuple(table.public() for table in tables), tables[0].rows
+    )
 
 
 def silenced(plan: Any) -> Any:

@@ -43,19 +43,16 @@ def measures(changes: np.ndarray) -> np.ndarray:
 
 
 def outer(rows: np.ndarray) -> np.ndarray:
-    result: np.ndarray = rows[:, :, None] * rows[:, None, :]
-    return result
+    return np.asarray(rows[:, :, None] * rows[:, None, :])
 
 
 def worst_zero_out(row: Any) -> np.ndarray:
-    result: np.ndarray = measures(outer(all_rows(row))).max(0)
-    return result
+    return np.asarray(measures(outer(all_rows(row))).max(0))
 
 
 def worst_replace(row: Any) -> np.ndarray:
     products = outer(all_rows(row))
-    result: np.ndarray = np.max([measures(products - one).max(0) for one in products], axis=0)
-    return result
+    return np.asarray(np.max([measures(products - one).max(0) for one in products], axis=0))
 
 
 def _alongside(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
@@ -68,5 +65,4 @@ def worst_part_replaced(part: Any, rest: Any) -> np.ndarray:
     for fixed in all_rows(rest):
         products = outer(_alongside(parts, fixed))
         worst.extend(measures(products - one).max(0) for one in products)
-    result: np.ndarray = np.max(worst, axis=0)
-    return result
+    return np.asarray(np.max(worst, axis=0))

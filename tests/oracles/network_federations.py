@@ -3,10 +3,8 @@
 from typing import Any
 
 import numpy as np
-from embeddings_parties import numeric
+from training_specs import table_of
 
-from colonnade.data.schema import Schema
-from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 
 CLASSES = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["no", "yes"]\n'
@@ -41,11 +39,9 @@ def federation_of(
     ids = np.arange(first, first + rows)
     tables = []
     for party in range(parties):
-        names = [f"x{2 * party}", f"x{2 * party + 1}"]
-        arrays = {name: columns[name] for name in names}
+        arrays = {name: columns[name] for name in (f"x{2 * party}", f"x{2 * party + 1}")}
         holds = party == 0 and holder_has_columns
-        schema = Schema.parse(numeric(*names) + (label if holds else ""))
-        tables.append(Table.from_arrays(f"p{party}", arrays | ({"y": y} if holds else {}), schema, ids=ids))
+        tables.append(table_of(f"p{party}", arrays, label if holds else "", y, ids=ids))
     if not holder_has_columns:
-        tables.insert(0, Table.from_arrays("h", {"y": y}, Schema.parse('id = "n"\n' + label), ids=ids))
+        tables.insert(0, table_of("h", {}, label, y, ids=ids))
     return Federation(tables, budget=budget, **more)

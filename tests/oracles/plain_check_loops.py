@@ -1,4 +1,4 @@
-"""The loops of `colonnade.numbers.check_loops` in plain numpy: slower, and the same integers."""
+"""The loops of `colonnade.numbers.check_loops`, which says what each does, in plain numpy: the same integers."""
 
 from math import isqrt
 
@@ -19,7 +19,6 @@ def _whole(values: Floats) -> Integers:
 
 
 def reduce(values: Floats, prime: int) -> None:
-    """Every integer of a flat array modulo the prime, in place; integers below 2^52 in absolute value."""
     values[...] = _whole(values) % prime
 
 
@@ -35,12 +34,10 @@ def _ring(left: Integers, right: Integers, prime: int, one: int, zero: int) -> I
 
 
 def multiply(left: Floats, right: Floats, prime: int, one: int, zero: int, out: Floats) -> None:
-    """Products modulo X⁴ − one·X − zero, element by element: residues of shape (4, n), or (4, 1) on the right."""
     out[...] = _ring(_whole(left), _whole(right), prime, one, zero)
 
 
 def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: int, total: Floats) -> None:
-    """total[:, u] += scale · Σ_j values[:, u, j]² modulo X⁴ − one·X − zero; total stays reduced."""
     whole = _whole(values) % prime
     squares = _ring(whole, whole, prime, one, zero).sum(axis=2) % prime
     total[...] = (_whole(total) + int(scale) * squares) % prime
@@ -53,24 +50,12 @@ def _paired(even: Floats, odd: Floats, sign: float, prime: int, width: int) -> F
 
 
 def add_pair_squares(even: Floats, odd: Floats, scale: float, prime: int, first: int, total: Floats) -> None:
-    """total += scale · Σ_j (even + odd)², and in its second half (even − odd)², modulo the prime.
-
-    `even` and `odd` have shape (k, columns, u), columns · 2^40 being below 2^49; `total` has shape (2k, count), stays
-    reduced, and is added to from column `first` on, as far as it goes.
-    """
     _add_pairs((even, odd), (even, odd), scale, prime, first, total)
 
 
 def add_pair_products(
-    even: Floats,
-    odd: Floats,
-    other_even: Floats,
-    other_odd: Floats,
-    prime: int,
-    first: int,
-    total: Floats,
+    even: Floats, odd: Floats, other_even: Floats, other_odd: Floats, prime: int, first: int, total: Floats
 ) -> None:
-    """As `add_pair_squares`, of Σ_j (even + odd)(other even + other odd), and the same with differences."""
     _add_pairs((even, odd), (other_even, other_odd), 1.0, prime, first, total)
 
 
@@ -91,16 +76,11 @@ def _add_pairs(
 
 
 def add_reduced(values: Floats, scale: float, primes: Integers, total: Floats) -> None:
-    """total[q] += scale · (values[q] modulo primes[q]), reduced; integers below 2^52 in absolute value."""
     for q, prime in enumerate(primes):
         total[q] = _whole(total[q] + scale * (_whole(values[q]) % int(prime))) % int(prime)
 
 
 def arrange(rows: Integers, count: int, first: int, plus: Floats, minus: Floats) -> None:
-    """Sums and differences of rows in opposite groups of `count`, for the rows of a group from `first` on.
-
-    plus[k, j, u] = rows[k·count + first + u, j] + rows[(half + k)·count + first + u, j], zero beyond the last row.
-    """
     half, columns, some = plus.shape
     padded = np.zeros((2 * half * count, columns))
     padded[: len(rows)] = rows
@@ -111,12 +91,10 @@ def arrange(rows: Integers, count: int, first: int, plus: Floats, minus: Floats)
 
 
 def arrange_words(words: Words, count: int, first: int, q: int, plus: Floats, minus: Floats) -> None:
-    """As `arrange`, of the residues modulo prime q that words hold."""
     arrange(((words >> _SHIFTS[q]) & _MASK).astype(np.int64), count, first, plus, minus)
 
 
 def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
-    """out[q, c, l] += Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
     for g in range(factors.shape[1]):
         some = words[g * width : (g + 1) * width]
         for q, shift in enumerate(_SHIFTS):
@@ -134,7 +112,6 @@ def _chosen(signs: Bytes, subsets: Bytes) -> Floats:
 
 
 def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Integers, out: Floats) -> None:
-    """out[i, c] = ± Σ_k weights[c, k], modulo primes[c], over k with bit i mod 8 of subsets[i // 8, k] set."""
     chosen = _chosen(np.zeros_like(signs), subsets)
     out[...] = _whole(weights.astype(np.float64) @ chosen).T % primes * (1.0 - 2.0 * (signs & 1))[:, None]
 
@@ -142,17 +119,11 @@ def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Intege
 def project_integers(
     first: Integers, second: Integers, signs: Bytes, subsets: Bytes, total: Integers
 ) -> None:
-    """total[k] += the chosen rows, signed, of both arrays beside each other: integers below 2^21 in absolute value."""
     rows = np.concatenate([first, second], axis=1).astype(np.float64)
     total += _whole(_chosen(signs, subsets) @ rows)
 
 
 def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) -> Integers:
-    """Numbers ≡ 1 (mod 4) as sums of three squares, by a table; returns the places where the table was too short.
-
-    roots[m] is the even one of two numbers whose squares add up to 4m + 1, or −1. Of three squares that add up to 1
-    modulo 4 two are even, so that even numbers are tried, the largest first.
-    """
     left = np.arange(numbers.size)
     x = np.array([isqrt(int(number)) for number in numbers], dtype=np.int64)
     x -= x & 1
@@ -170,7 +141,6 @@ def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) ->
 
 
 def two_squares_table(size: int) -> NDArray[np.int16]:
-    """For each m below `size` some even a with 4m + 1 − a² a square, or −1."""
     table = np.full(size, -1, np.int16)
     for a in range(0, isqrt(4 * size) + 1, 2):
         b = np.arange(1, isqrt(4 * size) + 2, 2)

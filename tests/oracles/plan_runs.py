@@ -24,7 +24,6 @@ def ledgers_for(group: Group, epsilon: float = 200.0) -> dict[str, Ledger]:
 def inputs_for(
     group: Group, tables: Iterable[Table] = (), ledgers: Mapping[str, Any] | None = None
 ) -> dict[str, PartyInputs]:
-    """What every member brings: its ledger, its table, and its name for the data set."""
     by_name = {table.party: table for table in tables}
     books = ledgers or ledgers_for(group)
     return {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in group.members}

@@ -51,17 +51,11 @@ def run_job(
 
         async def main() -> list[dict[str, Any]]:
             meddle(made)
+            how: dict[str, Any] = {"job_id": job_id, "resumes": resumes, "proposal": proposal}
+            jobs = {name: parse_job(texts[name]) for name in MEMBERS}
             return await asyncio.gather(
                 *(
-                    take_part(
-                        channels[name],
-                        kits[name],
-                        member=name,
-                        job=parse_job(texts[name]),
-                        job_id=job_id,
-                        resumes=resumes,
-                        proposal=proposal,
-                    )
+                    take_part(channels[name], kits[name], member=name, job=jobs[name], **how)
                     for name in MEMBERS
                 )
             )
@@ -71,7 +65,6 @@ def run_job(
 
 
 def breaking(step: str) -> Callable[[Any], Any]:
-    """A relay that loses its connections when a step comes by."""
     from nvflare.fuel.f3.cellnet.defs import ReturnCode
     from nvflare.fuel.f3.cellnet.utils import make_reply
 
@@ -84,13 +77,10 @@ def breaking(step: str) -> Callable[[Any], Any]:
 def own_weights(kit: Kit, party: str, job_id: str) -> list[list[float]]:
     (model,) = (kit.run_folder(job_id) / "parties").glob("*.model.json")
     assert model.name == f"{party}.model.json"
-    result: list[list[float]] = ModelFile.load(model).weights.tolist()
-    return result
+    return list(ModelFile.load(model).weights.tolist())
 
 
 def part_of(kind: str, run: Any, party: str) -> list[list[float]]:
     job = Job.parse(job_text(kind))
-    result: list[list[float]] = untyped(
-        protocol_of(job).model(job.spec, {party: run.result(party)})
-    ).coefficients.tolist()
-    return result
+    model = untyped(protocol_of(job).model(job.spec, {party: run.result(party)}))
+    return list(model.coefficients.tolist())

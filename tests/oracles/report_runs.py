@@ -8,6 +8,8 @@ import numpy as np
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.federation.train import model_facts
 from colonnade.report import html, text
 from colonnade.report.facts import run_facts
@@ -22,24 +24,14 @@ BUDGET = 3.0
 
 
 def made(*, seed: int | None = None, column: str = "age", name: str = "Risk") -> tuple[Facts, Federation]:
-    rng = np.random.default_rng(2)
-    rows = 300
+    rng, rows = np.random.default_rng(2), 300
     age, spent = rng.uniform(18, 90, rows), rng.uniform(0, 100, rows)
     risk = np.where(age / 90 + spent / 100 > 1, "high", "low")
-    key = column.replace("\\", "\\\\").replace('"', '\\"')
-    bank = Schema.parse(
-        f'id = "n"\n[columns."{key}"]\nkind = "numeric"\nlow = 18\nhigh = 90\n'
-        '[label]\ncolumn = "risk"\nkind = "classes"\nclasses = ["low", "high"]'
-    )
-    shop = Schema.parse('id = "n"\n[columns.spent]\nkind = "numeric"\nlow = 0\nhigh = 100')
-    federation = Federation(
-        [
-            Table.from_arrays("bank", {column: age, "risk": risk}, bank),
-            Table.from_arrays("shop", {"spent": spent}, shop),
-        ],
-        budget=(BUDGET, 1e-5),
-        noise_seed=seed,
-    )
+    bank = Schema("n", (NumericColumn(column, 18.0, 90.0),), ClassLabel("risk", ("low", "high")))
+    shop = Schema("n", (NumericColumn("spent", 0.0, 100.0),))
+    held = Table.from_arrays("bank", {column: age, "risk": risk}, bank)
+    tables = [held, Table.from_arrays("shop", {"spent": spent}, shop)]
+    federation = Federation(tables, budget=(BUDGET, 1e-5), noise_seed=seed)
     # Pages of a release have the most to say: eigenvalues, intervals, classes.
     model = LogisticRegression(epsilon=1.0, method="moments").fit(federation)
     run = federation.runs[-1]

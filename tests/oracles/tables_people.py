@@ -41,7 +41,6 @@ def people(count: int = 4000, seed: int = 1) -> tuple[Raw, NDArray[np.int64]]:
 def release_with(
     raw: Raw, risk: NDArray[np.int64] | None, *, noise: float = 0.0, seed: int = 0
 ) -> MomentRelease:
-    """Their release; without classes where there are none."""
     parties = [
         ("bank", Encoder(BANK, "circle"), {name: raw[name] for name in ("age", "job")}),
         ("shop", Encoder(SHOP, "circle"), {name: raw[name] for name in ("pay", "owner")}),

@@ -1,6 +1,6 @@
 """What is asked of a method in a test, in one line: which words are the job's and which the method's is known here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -11,6 +11,10 @@ from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec
 from colonnade.protocols.plans import Options, Task, TrainingSpec
 from colonnade.runtime.party import Group
 
+_KINDS = {
+    "f": "kind = 'numeric', low = -1, high = 1",
+    "U": "kind = 'categorical', categories = ['a', 'b', 'c']",
+}
 _OWN = {item.name for item in fields(TrainingSpec)} - {"options", "gamma"}
 
 
@@ -29,6 +33,15 @@ def requested(
     if unknown := set(chosen) - set(options.model_fields):
         raise TypeError(f"{options.__name__} has no {unknown}")
     return TrainingSpec(task, epsilon, options=options.model_construct(**chosen), **spec)
+
+
+def table_of(
+    party: str, columns: Mapping[str, Any], label: str = "", labels: Any = None, **how: Any
+) -> Table:
+    """Numbers from −1 to 1 and letters from a to c; the label y stands in it where one is declared."""
+    lines = [f"columns.{name} = {{{_KINDS[values.dtype.kind]}}}" for name, values in columns.items()]
+    schema = Schema.parse("\n".join(["id = 'n'", *lines, label]))
+    return Table.from_arrays(party, {**columns, **({"y": labels} if label else {})}, schema, **how)
 
 
 def planned_on(spec: Any, tables: Iterable[Table], rows: int | None = None, **roles: Any) -> Any:

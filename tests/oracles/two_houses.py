@@ -43,7 +43,8 @@ def job_text(kind: str = MOMENTS, *, epsilon: float = 1.0, timeout: float = 60) 
 
 def in_process(kind: str = MOMENTS, *, text: str = "", seed: int = SEED) -> Federation:
     """The same job in this process, with the same seeds; it has run. `text` is the job, where it is not the usual."""
-    tables = [Table.from_arrays(party, _columns(party), Schema.parse(_schema(party))) for party in PARTIES]
+    columns = {party: _columns(party) for party in PARTIES}
+    tables = [Table.from_arrays(party, own, Schema.parse(_schema(own))) for party, own in columns.items()]
     federation = Federation(tables, budget=(50.0, 1e-5), noise_seed=seed)
     job = Job.parse(text or job_text(kind))
     train_with(federation, job.method, job.spec)
@@ -63,28 +64,40 @@ def policy_text(
 ) -> str:
     """What a party agrees to; `more` are further lines."""
     others = parties or json.dumps([other for other in PARTIES if other != party])
-    return (
-        f'methods = {methods}\nparties = {others}\ndelta = {delta}\nepsilon = {{"{observers}" = {epsilon}}}\n'
-        f"{options}\n{more}\n"
+    allowed = f'delta = {delta}\nepsilon = {{"{observers}" = {epsilon}}}'
+    return f"methods = {methods}\nparties = {others}\n{allowed}\n{options}\n{more}\n"
+
+
+def write_files(
+    folder: Path,
+    party: str,
+    values: dict[str, Any],
+    *,
+    stem: str = "",
+    dataset: str = "d",
+    budget: float = 500.0,
+) -> str:
+    """A party's rows, schema and party file, in files that begin with `stem`; returns the path of the last."""
+    stem = stem or party
+    rows = zip(*values.values(), strict=True)
+    (folder / f"{stem}.csv").write_text(
+        "\n".join([",".join(values), *(",".join(map(str, row)) for row in rows)])
     )
+    (folder / f"{stem}.schema.toml").write_text(_schema(values))
+    (folder / f"{stem}.toml").write_text(
+        f'party = "{party}"\ndata = "{stem}.csv"\nschema = "{stem}.schema.toml"\ndataset = "{dataset}"\n'
+        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = {budget}, delta = 1e-5}}]\n'
+    )
+    return str(folder / f"{stem}.toml")
 
 
 def write_party(folder: Path, party: str, *, budget: float = 500.0) -> dict[str, Any]:
-    """A party's files; returns what its kit is to be told of them."""
-    values = _columns(party)
-    lines = [",".join(values), *(",".join(str(values[name][row]) for name in values) for row in range(ROWS))]
-    (folder / f"{party}.csv").write_text("\n".join(lines))
-    (folder / f"{party}.schema.toml").write_text(_schema(party))
     (folder / f"{party}.policy.toml").write_text(policy_text(party))
-    (folder / f"{party}.toml").write_text(
-        f'party = "{party}"\ndata = "{party}.csv"\nschema = "{party}.schema.toml"\ndataset = "d"\n'
-        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = {budget}, delta = 1e-5}}]\n'
-    )
-    return {"party": str(folder / f"{party}.toml"), "policy": str(folder / f"{party}.policy.toml")}
+    announced = write_files(folder, party, _columns(party), budget=budget)
+    return {"party": announced, "policy": str(folder / f"{party}.policy.toml")}
 
 
 def give_bank_two_labels(folder: Path) -> None:
-    """A second label, a number, in the files that `write_party` wrote for the bank."""
     path, schema = folder / "bank.csv", folder / "bank.schema.toml"
     head, *lines = path.read_text().splitlines()
     # What the bank's first column says, so that there is something to learn.
@@ -104,21 +117,9 @@ def score_text(model: str, *, epsilon: str = "", receiver: str = "bank", timeout
 
 
 def write_people(folder: Path, party: str, ids: list[str]) -> str:
-    """A party file with these people and no label; returns its path."""
-    lines = [
-        f"id,{party}_0,{party}_1",
-        *(f"{name},0.{place},0.{9 - place}" for place, name in enumerate(ids)),
-    ]
-    (folder / f"{party}.new.csv").write_text("\n".join(lines))
-    schema = f'id = "id"\ncolumns.{party}_0 = {{kind = "numeric", low = 0, high = 1}}\n'
-    (folder / f"{party}.new.schema.toml").write_text(
-        schema + schema.splitlines()[1].replace("_0", "_1") + "\n"
-    )
-    (folder / f"{party}.new.toml").write_text(
-        f'party = "{party}"\ndata = "{party}.new.csv"\nschema = "{party}.new.schema.toml"\ndataset = "new"\n'
-        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = 500.0, delta = 1e-5}}]\n'
-    )
-    return str(folder / f"{party}.new.toml")
+    places = range(len(ids))
+    numbers = {f"{party}_0": [f"0.{at}" for at in places], f"{party}_1": [f"0.{9 - at}" for at in places]}
+    return write_files(folder, party, {"id": ids, **numbers}, stem=f"{party}.new", dataset="new")
 
 
 def charges(folder: Path, party: str) -> int:
@@ -135,9 +136,8 @@ def _columns(party: str) -> dict[str, Any]:
     return values
 
 
-def _schema(party: str) -> str:
-    text = 'id = "id"\n'
-    for at in range(2):
-        text += f'columns.{party}_{at} = {{kind = "numeric", low = 0, high = 1}}\n'
+def _schema(values: dict[str, Any]) -> str:
+    numbers = [name for name in values if name not in ("id", "risk")]
+    lines = [f'columns.{name} = {{kind = "numeric", low = 0, high = 1}}\n' for name in numbers]
     label = 'label = {column = "risk", kind = "classes", classes = ["low", "high"]}\n'
-    return text + (label if party == "bank" else "")
+    return "".join(['id = "id"\n', *lines, label if "risk" in values else ""])

@@ -10,6 +10,7 @@ cent, and two such runs differ by as much.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -29,7 +30,6 @@ def realised_shifts(
     record = generator.choice([-0.5, 0.5], runs)
 
     def received(count: int) -> np.ndarray:
-        """The sum of so many messages."""
         residuals = generator.binomial(count, 0.5, runs) - count / 2
         return residuals + generator.normal(0, sigma * math.sqrt(count), runs)
 
@@ -46,43 +46,17 @@ def realised_shifts(
 
 
 def achieved_delta(
-    *,
-    rows: int,
-    batch: int,
-    epochs: int,
-    step_size: float,
-    radius: float,
-    epsilon: float,
-    delta: float,
-    runs: int = RUNS,
-    seed: int,
+    *, epsilon: float, delta: float, runs: int = RUNS, seed: int, rows: int, **shape: Any
 ) -> tuple[float, float]:
-    """The mean δ that the paper's noise for (ε, δ) achieves at ε, and its standard error."""
-    steps = epochs * -(-rows // batch)
-    passive = passive_sensitivity(
-        batch=batch, epochs=epochs, steps=steps, radius=radius, step_size=step_size, lipschitz=1
-    )
-    active = active_sensitivity(
-        batch=batch,
-        epochs=epochs,
-        steps=steps,
-        radius=radius,
-        step_size=step_size,
-        lipschitz=1,
-        slope=0.25,
-        label_slope=1.1,
-        label_bound=1,
-    )
-    shifts = realised_shifts(
-        rows=rows,
-        batch=batch,
-        epochs=epochs,
-        step_size=step_size,
-        radius=radius,
-        sigma=classical_sigma(epsilon, delta, sensitivity=active.value).value,
-        runs=runs,
-        seed=seed,
-    )
+    """The mean δ that the paper's noise for (ε, δ) achieves at ε, and its standard error.
+
+    `shape` are batch, epochs, step_size and radius.
+    """
+    shared = {**shape, "steps": shape["epochs"] * -(-rows // shape["batch"]), "lipschitz": 1}
+    passive = passive_sensitivity(**shared)
+    active = active_sensitivity(**shared, slope=0.25, label_slope=1.1, label_bound=1)
+    sigma = classical_sigma(epsilon, delta, sensitivity=active.value).value
+    shifts = realised_shifts(rows=rows, **shape, sigma=sigma, runs=runs, seed=seed)
     mu = shifts / classical_sigma(epsilon, delta, sensitivity=passive.value).value
     deltas = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
     return float(deltas.mean()), float(deltas.std() / math.sqrt(runs))

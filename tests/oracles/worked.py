@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -18,35 +17,25 @@ CHECK = "check.py"
 CHANGE = re.compile(r"^```diff (?P<file>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Change:
-    file: str
-    text: str
-    line: int
-
-
-def changes(page: str) -> list[Change]:
+def changes(page: str) -> list[tuple[str, str]]:
     text = (CONTRIBUTING / page).read_text(encoding="utf-8")
-    return [
-        Change(found["file"].strip(), found["text"], text[: found.start()].count("\n") + 2)
-        for found in CHANGE.finditer(text)
-    ]
+    return [(found["file"].strip(), found["text"]) for found in CHANGE.finditer(text)]
 
 
 def files_to_touch(page: str) -> list[str]:
-    return sorted({change.file for change in changes(page) if (ROOT / change.file).exists()})
+    return sorted({file for file, _ in changes(page) if (ROOT / file).exists()})
 
 
 def apply(page: str, copy: Path) -> None:
     # With loops that are compiled: those of a file that stays as it is are good in the copy too.
     shutil.copytree(ROOT / "src", copy / "src")
-    for change in changes(page):
-        lines = change.text.splitlines()
+    for file, text in changes(page):
+        lines = text.splitlines()
         before = "".join(f"{line[1:]}\n" for line in lines if line[:1] != "+")
         after = "".join(f"{line[1:]}\n" for line in lines if line[:1] != "-")
-        target = copy / change.file
+        target = copy / file
         found = target.read_text(encoding="utf-8") if target.exists() else ""
-        assert found.count(before) == 1 if before else not found, (page, change.line)
+        assert found.count(before) == 1 if before else not found, (page, file)
         target.write_text(found.replace(before, after) if before else after, encoding="utf-8")
 
 

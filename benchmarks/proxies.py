@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,6 @@ class Proxy:
         return self.pause + (size / self.rate if self.rate else 0.0) + (AGAIN_SECONDS if lost else 0.0)
 
     def heal(self) -> None:
-        """Pass everything on at once again."""
         self.pause, self.rate, self.lost_percent = 0.0, 0.0, 0
         self.dark.clear()
 
@@ -91,17 +90,13 @@ class Proxy:
 
 
 def _close(end: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
-    finally:
-        end.close()
+    end.close()
 
 
 @contextmanager
 def proxied(folder: Path, **more: Any) -> Iterator[tuple[Live, Proxy]]:
-    """A federation whose shop calls its server through a proxy."""
     made: list[Proxy] = []
 
     def prepare(kits: dict[str, Kit]) -> None:
