@@ -15,6 +15,7 @@ FOLLOWED = Path(__file__).with_name("followed.json")
 _VERBS = (
     *(f"src/colonnade/cli/{name}.py" for name in ("federation", "party", "job", "doctor", "ledger")),
     *(f"src/colonnade/sites/{name}.py" for name in ("policy", "provision")),
+    "src/colonnade/cli/policy.toml",
 )
 #: By the slow test that follows it: a page, and the files and folders whose words or numbers it shows.
 SHOWN = {
