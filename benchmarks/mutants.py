@@ -4,7 +4,8 @@ A seed draws 120 mutations (benchmarks/mutations.py) over privacy, noise, crypto
 and kinds that are few in a room are drawn more often than their number. Besides, whatever the seed, every draw of
 randomness in these rooms is made constant, one at a time. Each mutant lies in a copy of the sources and is run against
 the tests of its room, the examples there and the tests of other rooms: those that reach the mutated line first, then
-others that reach its module, the quickest first, and up to ``PATIENCE`` processor-seconds as recorded. Only tests of
+others that reach its function, the quickest first, and up to ``PATIENCE`` processor-seconds as recorded. Of what is
+compiled or stands outside of functions nothing is recorded: there it is who names it, then who reaches the module. Only tests of
 pages, of the corpus and of the board, which mostly look at other processes, must name its function. It is killed by the
 first test that fails there and passes without it, or that takes ten times as long. At the end all tests that killed one
 are run without any mutation, and those that fail there count for nothing.
@@ -27,9 +28,11 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import functools
 import hashlib
 import json
 import math
+import operator
 import os
 import re
 import resource
@@ -42,7 +45,7 @@ import threading
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -273,9 +276,13 @@ class Suite:
         wanted: list[tuple[int, float, str]] = []
         own = f"src/colonnade/{mutation.module}::"
         constants = _constants(mutation)
-        for name in self.files(mutation):
+        files = self.files(mutation)
+        place = Place.of(mutation, source)
+        reached = (self.reach(name)["reach"].get(mutation.module, {}) for name in files)
+        plain = any(place.name in found and place.masks(found[place.name]) for found in reached)
+        for name in files:
             known = self.reach(name)
-            lines = _reached(known["reach"], mutation, source)
+            lines = _reached(known["reach"], mutation, source, place, plain=plain)
             if constants & self.words.get(name, frozenset()):
                 # A test that takes the constant itself reaches no line of its module.
                 lines = [-1, *lines]
@@ -286,16 +293,16 @@ class Suite:
                         wanted.append((2 * near + (not test.startswith(own)), seconds, test))
         chosen: dict[str, float] = {}
         if killer is not None:
-            for name in self.files(mutation):
+            for name in files:
                 known = self.reach(name)["tests"]
                 chosen |= {test: seconds for test, (seconds, passed) in known if test == killer and passed}
-        files: set[str] = set()
+        imported: set[str] = set()
         total = 0.0
         for _, seconds, test in sorted(wanted):
             file = test.partition("::")[0]
-            if total + seconds > PATIENCE or (file not in files and len(files) >= FILES):
+            if total + seconds > PATIENCE or (file not in imported and len(imported) >= FILES):
                 continue
-            files.add(file)
+            imported.add(file)
             total += seconds + 0.02
             chosen[test] = seconds
         return chosen
@@ -321,44 +328,78 @@ def _imported(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _reached(reach: Any, mutation: Mutation, source: str) -> list[int]:
-    """Tests as bits, the nearest first: those that reach the line, its function or who names it, its module."""
+@dataclass(frozen=True)
+class Place:
+    """Where a mutation lies: the innermost function around it, from where its body begins, and its statement."""
+
+    name: str
+    digest: str
+    first: int
+    body: int
+    statement: int
+
+    @classmethod
+    def of(cls, mutation: Mutation, source: str) -> Place:
+        around = [
+            node
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.stmt) and node.lineno <= mutation.line <= (node.end_lineno or node.lineno)
+        ]
+        inner = [
+            node
+            for node in around
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        statement = max((node.lineno for node in inner), default=mutation.line)
+        places = [one for one in mutant_plugin.functions(source) if one[2] <= mutation.line <= one[3]]
+        if not places:
+            return cls("", "", 0, 0, statement)
+        name, digest, first, _ = places[-1]
+        body = next(node.body[0].lineno for node in around if node.lineno == first and hasattr(node, "body"))
+        return cls(name, digest, first, body, statement)
+
+    def masks(self, function: Any) -> dict[int, int]:
+        """By line the tests, as bits, that ran it; its head runs wherever the module is imported, and says nothing."""
+        lines = {self.first + int(offset): int(mask, 16) for offset, mask in function["lines"].items()}
+        return {line: mask for line, mask in lines.items() if line >= self.body}
+
+
+def _union(masks: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, masks, 0)
+
+
+def _reached(reach: Any, mutation: Mutation, source: str, place: Place, *, plain: bool) -> list[int]:
+    """Tests as bits, the nearest first: those that reach the line, its function or who names it, its module.
+
+    `plain`: the function is seen where it runs, so that a file in which it is not seen does not reach it.
+    """
     inside = reach.get(mutation.module, {})
-    whole = 0
-    for function in inside.values():
-        for mask in function["lines"].values():
-            whole |= int(mask, 16)
-    places = [place for place in mutant_plugin.functions(source) if place[2] <= mutation.line <= place[3]]
-    name, digest, first, _ = places[-1] if places else ("", "", 0, 0)
-    known = inside.get(name)
-    if known is None:
+    callers = {
+        caller: _union(int(mask, 16) for offset, mask in function["lines"].items() if offset != "0")
+        for caller, function in inside.items()
+    }
+    whole = _union(callers.values())
+    masks = place.masks(inside[place.name]) if place.name in inside else {}
+    if not masks and plain:
+        return []
+    if not masks:
         # Compiled, or not in a function: whatever reaches those who name it.
-        word = mutation.function.split(".")[-1] or mutation.before
-        words = {word} | set(
-            re.findall(r"[A-Za-z_]\w{2,}", source.splitlines()[mutation.line - 1].split("=")[0])
+        lines = source.splitlines()
+        words = {mutation.function.split(".")[-1] or mutation.before} | set(
+            re.findall(r"[A-Za-z_]\w{2,}", lines[mutation.line - 1].split("=")[0])
         )
-        near = 0
-        for caller, _, start, end in mutant_plugin.functions(source):
-            if caller in inside and words & set(
-                re.findall(r"\w+", "\n".join(source.splitlines()[start - 1 : end]))
-            ):
-                for mask in inside[caller]["lines"].values():
-                    near |= int(mask, 16)
+        near = _union(
+            callers.get(caller, 0)
+            for caller, _, start, end in mutant_plugin.functions(source)
+            if words & set(re.findall(r"\w+", "\n".join(lines[start - 1 : end])))
+        )
         return [near, whole]
-    masks = {int(offset): int(mask, 16) for offset, mask in known["lines"].items()}
-    everywhere = 0
-    for mask in masks.values():
-        everywhere |= mask
-    if known["digest"] != digest:
+    everywhere = _union(masks.values())
+    if inside[place.name]["digest"] != place.digest:
         return [everywhere, whole]
-    here = 0
-    for offset in range(mutation.place[0] - first, mutation.place[2] - first + 1):
-        here |= masks.get(offset, 0)
-    # A statement over several lines is noted where it begins.
-    offset = mutation.place[0] - first
-    while here == 0 and offset >= 0:
-        here, offset = masks.get(offset, 0), offset - 1
-    return [here, everywhere, whole]
+    # A statement over several lines is noted where it begins, or at one of them. What never runs the function is left.
+    here = _union(masks.get(line, 0) for line in range(place.statement, mutation.place[2] + 1))
+    return [here, everywhere]
 
 
 class Compiled:
