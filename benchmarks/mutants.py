@@ -5,10 +5,10 @@ and kinds that are few in a room are drawn more often than their number. Besides
 randomness in these rooms is made constant, one at a time. Each mutant lies in a copy of the sources and is run against
 the tests of its room, the examples there and the tests of other rooms: those that reach the mutated line first, then
 others that reach its function, the quickest first, and up to ``PATIENCE`` processor-seconds as recorded. Of what is
-compiled or stands outside of functions nothing is recorded: there it is who names it, then who reaches the module. Only tests of
-pages, of the corpus and of the board, which mostly look at other processes, must name its function. It is killed by the
-first test that fails there and passes without it, or that takes ten times as long. At the end all tests that killed one
-are run without any mutation, and those that fail there count for nothing.
+compiled or stands outside of functions nothing is recorded: there it is who names it, then who reaches the module. Only
+tests of pages, of the corpus and of the board, which mostly look at other processes, must name its function. It is
+killed by the first test that fails there and passes without it, or that takes ten times as long. At the end all tests
+that killed one are run without any mutation, and those that fail there count for nothing.
 
 Prints one JSON object on its last line:
 

@@ -413,6 +413,9 @@ def test_fixed_base_powers_are_pythons_powers(modulus: int, data: st.DataObject)
     table = FixedBase.prepare(MontgomeryModulus(modulus), base, exponent_bytes=3)
     found = table.powers(np.frombuffer(b"".join(exponents), dtype=np.uint8).reshape(-1, 3))
     assert found == [pow(base, int.from_bytes(exponent, "little"), modulus) for exponent in exponents]
+    for shape in ((1, 2), (1, 4), (3,)):
+        with pytest.raises(ValueError, match="exponents must have 3 bytes each"):
+            table.powers(np.zeros(shape, dtype=np.uint8))
 
 
 @given(st.integers(1, 23), st.integers(1, 5), st.integers(2, 64), st.data())

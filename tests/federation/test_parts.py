@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +48,17 @@ REQUEST = spec_of(MomentsOptions, "classification", 2.0, delta=1e-5)
 
 def people(run: object) -> dict[str, list[str]]:
     return {owner: list(aligned.table.ids()) for owner, aligned in run.aligned.items()}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("share", "name", "rows", "many"), [(0.3, "held-out", 9, 3), (0.3, "training", 9, 6)]
+)
+def test_a_part_has_a_whole_number_of_people_and_never_none(
+    share: float, name: Any, rows: int, many: int
+) -> None:
+    found = PartSpec(share, name).people(rows)
+    assert found == many and isinstance(found, int)
+    assert PartSpec(0.1, "held-out").people(2) == 1
 
 
 def test_both_parties_cut_alike_and_the_parts_are_all_of_the_people() -> None:

@@ -174,6 +174,24 @@ def test_a_locked_ledger_can_be_read_and_is_waited_for_and_then_named(path: Path
     assert ledger.charge(release("late"), "adult").entry == 7
 
 
+def test_the_engine_never_waits_for_longer_than_ctrl_c_may_go_unheard(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger_with_history(path)
+    waits: list[float] = []
+    connect = sqlite3.connect
+
+    def noted(*args: object, **options: float) -> sqlite3.Connection:
+        waits.append(options["timeout"])
+        found: sqlite3.Connection = connect(*args, **options)  # type: ignore[call-overload]
+        return found
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    Ledger.open(path, patience=60.0)
+    Ledger.open(path, patience=0.001)
+    assert max(waits) <= 1.0 and min(waits) == 0.001
+
+
 @pytest.mark.parametrize("closed", ["the file", "its directory"])
 def test_a_ledger_that_may_not_be_written_says_so(
     path: Path, monkeypatch: pytest.MonkeyPatch, closed: str

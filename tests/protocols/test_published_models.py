@@ -82,6 +82,12 @@ def test_one_that_publishes_two_is_not(method: str, monkeypatch: pytest.MonkeyPa
         published(method, monkeypatch, to_the_last=2)
 
 
+@pytest.mark.parametrize("factor", [2**62, -(2**62)])
+def test_integers_that_no_plan_could_open_are_refused(factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RemoteProtocolError, match="larger than any of this plan"):
+        published("functional", monkeypatch, to_the_last=factor)
+
+
 def test_the_page_on_security_says_so_and_no_other_says_more() -> None:
     root = Path(__file__).parents[2]
     said = (root / "SECURITY.md").read_text()
