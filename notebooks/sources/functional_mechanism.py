@@ -27,7 +27,7 @@ from colonnade.methods.baselines.gathering import encoded_rows
 from colonnade.models.fitting import NoiseWarning
 from colonnade.privacy import paper
 from colonnade.privacy.paper import LABEL
-from colonnade.privacy.sensitivity.functional import linear_part_ordered_l1, linear_zero_out
+from colonnade.privacy.sensitivity.functional import linear_zero_out
 from real_data import two_parties
 from watching import Watched, draw_flow
 
@@ -109,7 +109,14 @@ print(
 # coefficients further than its $\Delta_f^k$ says, and its $\varepsilon^{(k)}$ is too small. Ten features, one of them ours; it flips from
 # +1 to −1, everything else is 1. Count:
 
+
 # %%
+def moved_at_most(features: int, own: int) -> int:
+    """With m entries of z its own and n others, over ordered pairs: (m + n)² if n ≤ m, else 4mn; both are attained."""
+    others = features - own + 1
+    return (own + others) ** 2 if others <= own else 4 * own * others
+
+
 before, after = np.ones(11), np.ones(11)  # ten features and the label
 after[0] = -1
 change = np.abs(np.outer(before, before) - np.outer(after, after)).sum()
@@ -118,10 +125,10 @@ print(
     f"coefficients moved by {change:.0f}; Δ_f^k says {claim.value:.0f} ({LABEL}); the exact maximum is ",
     end="",
 )
-print(linear_part_ordered_l1(10, own=1, holds_label=False))
+print(moved_at_most(10, own=1))
 owned = np.arange(1, 21)
 printed = [paper.linear_party_sensitivity(20, own=int(k), holds_label=False).value for k in owned]
-exact = [linear_part_ordered_l1(20, own=int(k), holds_label=False) for k in owned]
+exact = [moved_at_most(20, own=int(k)) for k in owned]
 fig, axes = plt.subplots(figsize=(6, 2.8))
 axes.plot(owned, printed, "kx--", label=f"Δ_f^k ({LABEL})")
 axes.plot(owned, exact, "ko-", label="exact")

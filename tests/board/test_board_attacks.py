@@ -15,6 +15,7 @@ from colonnade.board.access import LARGEST_FORM, MOST_FIELDS, Access
 from colonnade.board.workspace import Workspace
 from colonnade.ledger import Ledger
 
+HOLDER = "bank"
 NAMES = {
     "job": "j1", "run": "j9", "file": "facts.json", "party": "bank", "key": "bank", "name": "board.css",
 }  # fmt: skip
@@ -160,7 +161,7 @@ def hostile_folder(folder: Path) -> None:
 def test_columns_and_classes_that_others_named_are_text_on_every_page(tmp_path: Path) -> None:
     hostile_folder(tmp_path)
     ada = visit(tmp_path)
-    page, rows = ada.get("/data").text, ada.send("/data/bank").text
+    page, rows = ada.get("/data").text, ada.send(f"/data/{HOLDER}").text
     shown = [page, rows, *(ada.get(path).text for path in (f"/compare?run={HOSTILE}", "/", "/log"))]
     assert all("<script>alert" not in one and "<title><" not in one for one in shown)
     assert "&lt;script&gt;alert" in page and "For bank only" in rows
