@@ -131,7 +131,7 @@ def test_data_shows_the_schema_beside_what_the_file_has(folder: Path) -> None:
     ada = visit(folder)
     page = ada.get("/data").text
     assert "numeric, low 18.0, high 50.0" in page and "the id" in page and "the label: classes" in page
-    rows = ada.send(f"/data/{schema.name.split('.')[0]}")
+    rows = ada.send(f"/data/{schema.stem.removesuffix('.schema')}")
     assert rows.status == 200 and '<th scope="row">age</th>' in rows.text
     assert ("Ada", "checked rows", "done") in recorded(folder)
     (folder / "bank.csv").write_text("customer,job,risk\nC1,clerk,low\n")
