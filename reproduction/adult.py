@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.public_data import adult
-from colonnade.report.comparison import comparison_table, promise_table, remarks_on
+from colonnade.report.comparison import comparison_table, promise_section, remarks_on
 from colonnade.report.record import ComparisonRecord
 from reproduction.adult_files import write_adult
 from reproduction.adult_picture import picture
@@ -84,7 +84,7 @@ def section_of(facts: dict[str, Any], seconds: float) -> Section:
     """The numbers behind the picture."""
     record = ComparisonRecord.model_validate(facts)
     table = comparison_table(record)
-    promised = tuple(promise_table(record))
+    promised = tuple(promise_section(record).table[1:])
     return Section(
         "Every logistic method, by `colonnade compare`",
         f"The picture of the README is drawn from these numbers.\n\n{remarks(facts)}",

@@ -37,7 +37,7 @@ def test_describe_says_what_a_release_says_in_words_in_json_and_on_a_page(
     text = cli("describe", str(released), "-o", str(tmp_path / "page.html"))
     assert "age (bank): mean" in text and "information value" in text and "weight of evidence" in text
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<svg") == 8 and "age and owner" in page
+    assert page.count("<svg") == 4 and "age and owner" in page
     facts = cli.facts("describe", str(released))
     assert len(facts["columns"]) == 4 and len(facts["pairs"]) == 6 and facts["left_out"] == []
     error = cli.facts("describe", str(released), "-o", str(tmp_path / "page.html"), code=3)["error"]

@@ -1,6 +1,5 @@
-"""Comparisons: the same people for everybody, exact scores on public data only, and charges where data is private."""
+"""Comparisons: the same people for everybody, and exact scores on public data only."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -10,16 +9,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import r2_score, roc_auc_score
 from typed import there
 
-from colonnade import Federation, Schema, Table
+from colonnade import Schema, Table
 from colonnade.errors import InputError, PlanError
 from colonnade.evaluation.open_rows import HeldOut, split
-from colonnade.lab.comparison import (
-    compare,
-    compare_charged,
-    comparison_facts,
-    field_of,
-    planned_sums,
-)
+from colonnade.lab.comparison import compare, comparison_facts, field_of
 from colonnade.methods.table import METHODS
 from colonnade.privacy.paper import LABEL as PAPER
 from colonnade.report.comparison import (
@@ -31,7 +24,6 @@ from colonnade.report.comparison import (
 from colonnade.report.record import ComparisonRecord, ComparisonRow
 
 LABEL = 'label = {column = "y", kind = "classes", classes = ["no", "yes"]}'
-MOMENTS = field_of(METHODS.values(), "classification", named=["moments"], public=False)
 NUMBER = 'label = {column = "y", kind = "real", low = 0, high = 10}'
 
 
@@ -158,9 +150,6 @@ def test_methods_that_cannot_take_part_are_left_out_with_the_reason_or_refused_i
     ):
         with pytest.raises(InputError, match=said):
             field_of(METHODS.values(), "pca", named=named)
-    private = field_of(METHODS.values(), "classification", public=False)
-    assert not {entry.name for entry in private.contenders} & {"central", "dp-sgd", "non-private"}
-    assert "declared public" in dict(private.left_out)["central"]
 
 
 def test_paper_modes_join_on_request_and_say_what_they_are() -> None:
@@ -169,53 +158,6 @@ def test_paper_modes_join_on_request_and_say_what_they_are() -> None:
     ]
     assert papers and all(PAPER in entry.title and entry.name.endswith("(paper)") for entry in papers)
     assert not any(entry.paper for entry in field_of(METHODS.values(), "classification").contenders)
-    on_private = field_of(METHODS.values(), "classification", paper=True, public=False)
-    assert not any(entry.paper for entry in on_private.contenders)
-
-
-def charged(federation: Federation, epsilons: tuple[float, ...], **more: Any) -> ComparisonRecord:
-    terms: dict[str, Any] = {"field": MOMENTS, "epsilons": epsilons, "delta": 1e-5}
-    return compare_charged(federation, task="classification", **terms, **more)
-
-
-def test_on_private_data_nothing_is_shown_that_depends_on_rows_or_on_people_of_one_party() -> None:
-    shown = []
-    for more in (0, 40):
-        bank, shop = tables(200)
-        spent = np.arange(200.0 + more) % 10
-        names = np.array([f"C{i}" for i in range(200)] + [f"S{i}" for i in range(more)])
-        shop = Table.from_arrays("shop", {"spent": spent}, shop.schema, ids=names)
-        found = charged(Federation([bank, shop], budget=(9.0, 1e-5)), (1.0,))
-        assert all(row.seconds is None for row in found.rows)
-        shown.append(json.dumps(comparison_facts(found, name="n").to_data()))
-        assert "not shown" in comparison_text(ComparisonRecord.model_validate_json(shown[-1]))
-    assert shown[0] == shown[1]
-
-
-def test_on_private_data_everything_is_charged_and_nothing_scored() -> None:
-    federation, epsilons = Federation(tables(), budget=(2.0, 1e-5)), (0.5, 1.0)
-    terms: dict[str, Any] = {"field": MOMENTS, "epsilons": epsilons, "delta": 1e-5}
-    sums, unknown = planned_sums(federation.group, federation.tables, task="classification", **terms)
-    found = charged(federation, epsilons)
-    assert [row.scores for row in found.rows] == [[], []] and found.held_out == 0
-    charges = [entry for entry in federation.ledgers["bank"].entries() if entry.kind == "charge"]
-    assert len(charges) == 2
-    assert unknown == () and sums["server"] == pytest.approx(1.5, rel=1e-3) and sums["party:bank"] > 1.5
-    totals = federation.ledgers["bank"].totals()
-    spent = {total.observer: total.epsilon for total in totals if total.unit == "record"}
-    assert 1.0 < spent["server"] <= sums["server"]
-
-
-def test_a_budget_that_runs_out_stops_the_charging_and_says_so_to_whoever_may_know() -> None:
-    federation = Federation(tables(), budget=(1.0, 1e-5))
-    announced: list[str] = []
-    found = charged(federation, (0.4, 3.0), tell=lambda name, error: announced.append(f"{name}: {error}"))
-    assert not found.rows[0].failures
-    (reason,) = found.rows[1].failures
-    # What a party has left is its own.
-    assert "its own operator can see why" in reason and "bank" not in reason
-    assert len(announced) == 1 and announced[0].startswith("moments at ε = 3: ") and "bank" in announced[0]
-    assert sum(entry.kind == "charge" for entry in federation.ledgers["bank"].entries()) == 1
 
 
 def test_a_label_that_is_missing_or_of_the_wrong_kind_is_refused_before_anything_runs() -> None:

@@ -17,7 +17,7 @@ from colonnade.federation.files import plain
 from colonnade.federation.train import model_facts
 from colonnade.models.uncertainty import noise_uncertainty
 from colonnade.report.facts import collusion_text, ledger_facts, run_facts
-from colonnade.report.html import effect_picture, effect_scale, eigenvalue_picture, flow_picture, flows
+from colonnade.report.html import effect_picture, effect_scale, eigenvalue_picture, flows
 from colonnade.report.plain import signed_text
 from colonnade.report.record import PointRecord, RunRecord, SpectrumRecord
 from colonnade.report.run_folder import party_pages
@@ -167,13 +167,10 @@ def test_a_partys_page_needs_nothing_else_and_trusts_no_name() -> None:
 def test_pictures_escape_names() -> None:
     point = PointRecord(at="a", effect=1.0, half_width=None)
     assert HOSTILE not in effect_picture([point], HOSTILE, 1.0, ordered=False)
-    assert "<script" not in flow_picture([("<script>", "server", 5), ("server", "<script>", 5)])
 
 
-def test_every_pair_that_talked_has_an_arrow_and_every_direction_that_can_be_learnt_a_bar() -> None:
-    sent = flows(RunRecord.model_validate(private_run()[0]))
-    picture = flow_picture(sent)
-    assert picture.count('class="flow"') == len(sent) == 6 and picture.count('class="node"') == 3
+def test_every_pair_that_talked_has_a_row_and_every_direction_that_can_be_learnt_a_bar() -> None:
+    assert len(flows(RunRecord.model_validate(private_run()[0]))) == 6
     for facts, _ in (private_run(), regression_run()):
         spectrum = facts["spectrum"]
         picture = eigenvalue_picture(SpectrumRecord.model_validate(spectrum))

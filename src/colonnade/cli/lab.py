@@ -142,7 +142,7 @@ def audit(
 
     Of a run, the audit is of the plan that the run had; it is kept in the run's folder, and report.html shows it.
 
-    `colonnade audit papers` puts the formulas of the five papers on trial instead, and says which of them are caught.
+    `colonnade audit papers` puts the papers' formulas that have noise on trial instead, and says which are caught.
 
     Example (`colonnade demo` writes such files):
 
@@ -190,18 +190,11 @@ def _audit_papers() -> Answer:
     formulas, tried = [], variants()
     with progress() as advance:
         for number, variant in enumerate(tried):
-            drawn = variant.drawn
+            drawn, claim = variant.drawn, variant.drawn.claim
+            lower = drawn.bound(variant.draws, SystemRandomness()).epsilon
             formula: dict[str, Any] = {"paper": variant.paper, "claim": variant.claim, "why": variant.why}
-            formula |= {"epsilon": None, "delta": None, "statistic": None}
-            formula |= {"draws": variant.draws, "lower": None, "caught": False}
-            if drawn is not None:
-                lower = drawn.bound(variant.draws, SystemRandomness()).epsilon
-                formula |= {
-                    "epsilon": drawn.claim.epsilon,
-                    "delta": drawn.claim.delta,
-                    "statistic": drawn.what,
-                }
-                formula |= {"lower": lower, "caught": lower > drawn.claim.epsilon}
+            formula |= {"epsilon": claim.epsilon, "delta": claim.delta, "statistic": drawn.what}
+            formula |= {"draws": variant.draws, "lower": lower, "caught": lower > claim.epsilon}
             formulas.append(formula)
             advance("formulas", number + 1, len(tried))
     return Answer({"formulas": formulas}, lambda wide: papers_text(formulas, width=wide))

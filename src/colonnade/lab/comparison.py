@@ -1,9 +1,7 @@
 """Every method on the same people at the same ε: what privacy costs, and what each way of getting it costs.
 
-On public data the people are split by a public seed, each method trains on one part through its real protocol, and
-its accuracy on the other part is exact. On private data every run is charged, and nothing is shown but guarantees and
-the bytes that were sent besides finding the common people: an exact accuracy would be a release of its own, and time,
-the size of an alignment and the words of an error can depend on rows.
+The data is public: the people are split by a public seed, each method trains on one part through its real protocol,
+and its accuracy on the other part is exact. On private data that would be a release of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from colonnade.data.declaring import nearest_name
@@ -23,9 +20,9 @@ from colonnade.data.documents import Form, check
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.evaluation.open_rows import METRICS, HeldOut, split
-from colonnade.federation.federation import Federation, check_plan
+from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import TRUST
-from colonnade.methods.method import AnyMethod, Method, TrainedModel
+from colonnade.methods.method import AnyMethod, TrainedModel
 from colonnade.methods.table import METHODS
 from colonnade.models.fitting import NoiseWarning
 from colonnade.models.release import MomentRelease
@@ -35,7 +32,6 @@ from colonnade.protocols.plans import DEFAULT_GAMMA, Task, TrainingSpec, check_p
 from colonnade.report.facts import guarantee_facts
 from colonnade.report.record import ComparisonRecord, ComparisonRow
 from colonnade.runtime.party import Group, silent
-from colonnade.runtime.run import reason_for_peers
 
 
 @dataclass(frozen=True)
@@ -81,11 +77,10 @@ def field_of(
     named: Sequence[str] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     paper: bool = False,
-    public: bool = True,
 ) -> ComparisonEntries:
     """Every method that can do the task, or those named; each with its options, else with its defaults.
 
-    `paper` adds, on public data, a contender with a paper's calibration. A method that was named and cannot do the task
+    `paper` adds a contender with a paper's calibration. A method that was named and cannot do the task
     is an error; one that could and may not is left out with its reason.
     """
     table = {method.name: method for method in methods}
@@ -103,15 +98,15 @@ def field_of(
         given = dict((options or {}).get(name, {}))
         if named is None and task not in method.tasks:
             continue
-        reason = _reason(method, task, given, public=public)
-        if reason and named is not None and method.public_only <= public:
+        reason = _reason(method, task, given)
+        if reason and named is not None:
             raise InputError(f"method {name!r} cannot take part: {reason}")
         if reason:
             left_out.append((name, reason))
             continue
         contenders.append(Contender(method, check(method.options, given, name=f"options of {name!r}")))
         choice = paper_choice(method)
-        if paper and public and choice is not None:
+        if paper and choice is not None:
             form = check(method.options, {**given, choice: "paper"}, name=f"options of {name!r}")
             contenders.append(Contender(method, form, paper=True))
     if not contenders:
@@ -125,11 +120,9 @@ def paper_choice(method: AnyMethod) -> str | None:
     return next((name for name in ("calibration", "defence") if name in method.options.model_fields), None)
 
 
-def _reason(method: AnyMethod, task: Task, given: Mapping[str, Any], *, public: bool) -> str:
+def _reason(method: AnyMethod, task: Task, given: Mapping[str, Any]) -> str:
     if task not in method.tasks:
         return f"it is for {', '.join(method.tasks)}, not for {task}."
-    if method.public_only and not public:
-        return "it looks at everybody's rows in one place, which is only for data declared public."
     try:
         method.needs()
     except InputError as error:
@@ -153,8 +146,6 @@ METRIC_NOTES: dict[Task, str] = {
 # Public data is charged to ledgers that end with the run; nothing is to be refused there.
 _UNLIMITED = (1e9, 0.5)
 Advance = Callable[[str, int, int], None]
-Keep = Callable[[str, TrainedModel | MomentRelease], None]
-Tell = Callable[[str, ColonnadeError], None]
 
 
 def compare(
@@ -217,100 +208,29 @@ def compare(
             )
             outcomes[number].append(_run(entry, place, spec, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
-    return _record(
-        task,
-        chosen,
+    metric = METRICS[task]
+    means = {name: statistics.fmean(one[name] for one in constants) for name in constants[0]}
+    return ComparisonRecord(
+        name="",
+        task=task,
         public=True,
         epsilons=list(requested_epsilons),
         delta=delta,
         seeds=seeds,
         trained_on=trained_on,
         held_out=tested_on,
-        constants={name: statistics.fmean(one[name] for one in constants) for name in constants[0]},
+        constants=means,
         rows=[_row(entry, at, done) for (entry, at, _), done in zip(runs, outcomes, strict=True)],
-    )
-
-
-def compare_charged(
-    federation: Federation,
-    *,
-    task: Task,
-    field: ComparisonEntries,
-    epsilons: Sequence[float],
-    keep: Keep = lambda _name, _found: None,
-    tell: Tell = lambda _name, _error: None,
-    progress: Advance = silent,
-    **terms: Any,
-) -> ComparisonRecord:
-    """Run every contender once on private data, charged to the parties' own ledgers; no score is computed.
-
-    `keep` is given what each run found as soon as it is there: it was paid for. `tell` is given errors. `terms` are
-    `delta`, `accepted_delta` and `gamma`.
-    """
-    requested_epsilons = checked_epsilons(epsilons)
-    runs, rows = field.runs(task, requested_epsilons, **terms), []
-    for number, (entry, epsilon, spec) in enumerate(runs):
-        progress("comparing", number, len(runs))
-        name = f"{entry.name} at ε = {spec.epsilon:g}"
-        done = _run(entry, federation, spec, None, keep=partial(keep, name), tell=partial(tell, name))
-        rows.append(_row(entry, epsilon, [done]))
-    progress("comparing", len(runs), len(runs))
-    people = [run.plan.rows for run in federation.runs]
-    return _record(
-        task,
-        field,
-        public=False,
-        epsilons=list(requested_epsilons),
-        delta=terms.get("delta"),
-        seeds=1,
-        trained_on=people[-1] if people else 0,
-        held_out=0,
-        constants={},
-        rows=rows,
-    )
-
-
-def _record(task: Task, field: ComparisonEntries, **found: Any) -> ComparisonRecord:
-    metric = METRICS[task]
-    return ComparisonRecord(
-        name="",
-        task=task,
-        **found,
-        left_out=[{"method": method, "reason": reason} for method, reason in field.left_out],
+        left_out=[{"method": method, "reason": reason} for method, reason in chosen.left_out],
         metric=metric,
         metric_note=METRIC_NOTES[task],
         larger_is_better=task != "regression",
-        constant=found["constants"].get(metric),
+        constant=means.get(metric),
     )
 
 
 def comparison_facts(comparison: ComparisonRecord, *, name: str) -> ComparisonRecord:
     return comparison.model_copy(update={"name": name})
-
-
-def planned_sums(
-    group: Group,
-    tables: Mapping[str, Table],
-    *,
-    task: Task,
-    field: ComparisonEntries,
-    epsilons: Sequence[float],
-    **terms: Any,
-) -> tuple[dict[str, float], tuple[str, ...]]:
-    """What `compare_charged` would tell each observer if losses added up; and methods whose plan is not known."""
-    sums: dict[str, float] = {}
-    unknown: dict[str, None] = {}
-    for entry, _, spec in field.runs(task, epsilons, **terms):
-        if not isinstance(entry.method, Method):
-            unknown[entry.name] = None
-            continue
-        try:
-            plan = check_plan(spec, group, tables)
-        except ColonnadeError:
-            continue
-        for item in plan.guarantees if plan is not None else ():
-            sums[item.observer.name] = sums.get(item.observer.name, 0.0) + item.epsilon
-    return sums, tuple(unknown)
 
 
 def checked_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
@@ -335,24 +255,15 @@ class _Run:
     figures: Mapping[str, float]
     failure: str | None
     guarantees: tuple[Guarantee, ...]
-    seconds: float | None
+    seconds: float
     bytes_sent: int | None
     split: bool
     notes: tuple[str, ...]
 
 
-def _run(
-    entry: Contender,
-    federation: Federation,
-    spec: TrainingSpec,
-    held_out: HeldOut | None,
-    *,
-    keep: Callable[[TrainedModel | MomentRelease], None] = lambda _found: None,
-    tell: Callable[[ColonnadeError], None] = lambda _error: None,
-) -> _Run:
-    """What noise or a plan made impossible is a reason; of private data a failed run tells what it told its peers."""
-    public = federation.public
-    start, before = time.perf_counter(), len(federation.runs)
+def _run(entry: Contender, federation: Federation, spec: TrainingSpec, held_out: HeldOut) -> _Run:
+    """What noise or a plan made impossible is a reason."""
+    start = time.perf_counter()
     trained: TrainedModel | MomentRelease | None = None
     figures: Mapping[str, float] = {}
     failure = None
@@ -361,23 +272,19 @@ def _run(
         try:
             trained = entry.method.train(federation, spec)
             seconds = time.perf_counter() - start
-            keep(trained)
-            if held_out is not None:
-                figures = held_out.figures(trained)
+            figures = held_out.figures(trained)
         except ColonnadeError as error:
             seconds = time.perf_counter() - start
-            failure = str(error) if public else reason_for_peers(error)
-            tell(error)
+            failure = str(error)
     notes = [str(item.message) for item in caught if issubclass(item.category, NoiseWarning)]
-    if trained is not None:
-        notes += [] if isinstance(trained, MomentRelease) else trained.notes
-    outcomes = [run.outcome if public else run.outcome.shared for run in federation.runs[before:]]
-    sent = [outcome.bytes_sent for outcome in outcomes]
+    if isinstance(trained, TrainedModel):
+        notes += trained.notes
+    sent = [run.outcome.bytes_sent for run in federation.runs]
     return _Run(
         figures,
         failure,
         tuple(trained.privacy) if trained is not None else (),
-        seconds if public else None,
+        seconds,
         sum(sent) if sent else None,
         isinstance(trained, TrainedModel) and trained.split,
         tuple(notes),
@@ -386,7 +293,6 @@ def _run(
 
 def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> ComparisonRow:
     sent = [run.bytes_sent for run in runs if run.bytes_sent is not None]
-    seconds = [run.seconds for run in runs if run.seconds is not None]
     scored = [run.figures for run in runs if run.figures]
     main, *others = scored[0] if scored else [""]
     scores = [figures[main] for figures in scored]
@@ -401,7 +307,7 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Compa
         scores=scores,
         failures=[run.failure for run in runs if run.failure is not None],
         guarantees=[] if entry.paper else [guarantee_facts(item) for item in promised],
-        seconds=statistics.fmean(seconds) if seconds else None,
+        seconds=statistics.fmean(run.seconds for run in runs),
         notes=list(dict.fromkeys(note for run in runs for note in run.notes)),
         further={name: [figures[name] for figures in scored if name in figures] for name in others},
         mean=statistics.fmean(scores) if scores else None,

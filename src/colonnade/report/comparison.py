@@ -98,10 +98,9 @@ def comparison_table(record: ComparisonRecord) -> list[tuple[str, ...]]:
     lines = [head]
     for method, rows in _by_method(record).items():
         cells = [_cell(rows.get(epsilon, rows.get(None)), record) for epsilon in record.epsilons]
-        seconds = [row.seconds for row in rows.values() if row.seconds is not None]
+        took = f"{statistics.fmean(row.seconds or 0.0 for row in rows.values()):.2f}"
         sent = [row.bytes for row in rows.values() if row.bytes is not None]
-        took = f"{statistics.fmean(seconds):.2f}" if seconds else "not shown"
-        lines.append((method, *cells, took, plain.size_text(round(sum(sent) / len(sent))) if sent else "-"))
+        lines.append((method, *cells, took, plain.size_text(round(statistics.fmean(sent))) if sent else "-"))
     return lines
 
 
@@ -191,13 +190,7 @@ def remarks_on(record: ComparisonRecord) -> list[str]:
         )
     if any(row.paper for row in record.rows):
         said.append(f"Rows marked (paper) are calibrated as a paper says: {LABEL}.")
-    if not record.public:
-        said.append(
-            "The data is not declared public, so no accuracy is shown: an exact one would be a release of its own. The "
-            "cells show the most that any observer learns. Everything that was run is charged to the ledgers. Time can "
-            "depend on rows and is not shown; what was sent to find the common people is not counted."
-        )
-    elif record.constant is not None:
+    if record.constant is not None:
         same = "the commonest class" if record.task == "classification" else "the mean"
         said.append(
             f"Always answering {same} scores {plain.compared_text(record.constant, record.people, record.metric)}."
@@ -257,8 +250,6 @@ def comparison_page(record: ComparisonRecord) -> str:
 
 def _setting(record: ComparisonRecord) -> str:
     delta = f", δ = {record.delta:g}" if record.delta is not None else ""
-    if not record.public:
-        return f"{record.task} on {record.trained_on} people{delta}"
     splits = "1 split" if record.seeds == 1 else f"{record.seeds} splits, mean ± standard deviation"
     return (
         f"{record.task} on {record.trained_on} people, {record.metric} on {record.held_out} others "
@@ -269,9 +260,6 @@ def _setting(record: ComparisonRecord) -> str:
 def _cell(row: ComparisonRow | None, record: ComparisonRecord) -> str:
     if row is None:
         return "-"
-    if not record.public:
-        spent = [math.inf if item.epsilon is None else item.epsilon for item in row.guarantees]
-        return plain.spent_text(max(spent)) if spent else "-"
     if row.mean is None:
         return "no model"
     of = f" ({len(row.scores)} of {record.seeds})" if row.failures else ""

@@ -12,9 +12,8 @@ from colonnade.models.inputs import units
 from colonnade.models.release import MomentRelease
 from colonnade.models.tables.margins import description, is_levelled
 from colonnade.report.charts import Axes, Chart, Series, svg
-from colonnade.report.html import effect_picture, effect_scale, render
+from colonnade.report.html import render
 from colonnade.report.plain import table_lines, wrapped
-from colonnade.report.record import PointRecord
 
 Facts = dict[str, Any]
 
@@ -73,25 +72,12 @@ def description_text(facts: Facts, *, width: int | None = None) -> str:
 
 
 def description_page(facts: Facts) -> str:
-    evidence = {
-        column["column"]: [
-            PointRecord(at=one["level"], effect=one["weight"] or 0.0, half_width=one["noise"])
-            for one in column["weight_of_evidence"]
-        ]
-        for column in facts["columns"]
-        if "weight_of_evidence" in column
-    }
-    scale = effect_scale(evidence.values())
     columns, pairs = [], []
     for column in facts["columns"]:
         picture = Markup(svg(share_chart(column), narrow=True))
         cells = (_level_cells(column, place) for place in range(len(column["levels"])))
         rows = [(name, *(cell.removeprefix("weight of evidence ") for cell in rest)) for name, *rest in cells]
-        shown = {**column, "figures": _figures(column), "picture": picture, "rows": rows, "evidence": ""}
-        if (points := evidence.get(column["column"])) is not None:
-            name, ordered = column["column"], column["ordered"]
-            shown["evidence"] = effect_picture(points, name, scale, ordered=ordered)
-        columns.append(shown)
+        columns.append({**column, "figures": _figures(column), "picture": picture, "rows": rows})
     for pair in facts["pairs"][:SHOWN_PAIRS]:
         counted = zip(pair["levels"][0], pair["counts"], pair["noise"], strict=True)
         rows = [

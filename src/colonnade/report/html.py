@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import cmath
 import hashlib
 import json
 import math
@@ -47,7 +46,6 @@ def page_style(run: str = "") -> SvgStyle:
 # An interval may reach this many times past the largest effect before the picture cuts it off.
 EXTENT = 2.5
 SHOWN_EIGENVALUES = 120
-SHOWN_FLOWS = 5
 
 
 def effect_scale(columns: Iterable[Sequence[PointRecord]]) -> float:
@@ -134,57 +132,6 @@ def eigenvalue_picture(spectrum: SpectrumRecord) -> Markup:
     return _svg(width, height, drawn, "eigenvalues against the noise edge", "wide", values=said)
 
 
-def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
-    """Who sent how much to whom: parties on a ring, arrows as thick as the logarithm of the bytes."""
-    names = list(dict.fromkeys(name for sender, to, _ in flows for name in (sender, to)))
-    if len(names) < 2:
-        return Markup("")
-    width, height = 400.0, 250.0
-    start = math.pi if len(names) == 2 else -math.pi / 2
-    spots = {}
-    for place, name in enumerate(names):
-        way = cmath.rect(1.0, start + 2 * math.pi * place / len(names))
-        spots[name] = complex(width / 2 + 138 * way.real, height / 2 + 84 * way.imag)
-    most = max(size for _, _, size in flows)
-    drawn, labels = [], []
-    for sender, to, size in flows:
-        thick = 1.0 + 5.0 * math.log1p(size) / math.log1p(most) if size * 50 >= most else 1.0
-        line, label = _arrow(spots[sender], spots[to], thick, plain.size_text(size))
-        drawn.append(line)
-        labels.append(label)
-    nodes = [
-        f'<circle class="node" cx="{at.real:.1f}" cy="{at.imag:.1f}" r="33"/>'
-        f'<text x="{at.real:.1f}" y="{at.imag + 4:.1f}" text-anchor="middle" class="name">{escape(shown)}</text>'
-        for name, at in spots.items()
-        for shown in (name if len(name) <= 10 else f"{name[:9]}…",)
-    ]
-    said = "; ".join(f"{sender} to {to} {plain.size_text(size)}" for sender, to, size in flows)
-    sentence = labels if len(names) <= SHOWN_FLOWS - 1 else []
-    title = "bytes sent between the parties"
-    return _svg(width, height, [*drawn, *sentence, *nodes], title, "wide", values=said)
-
-
-def _arrow(start: complex, end: complex, thick: float, said: str) -> tuple[str, str]:
-    """A bent line with a head, beside the straight way so that the way back has room; and its label."""
-    bend, gap, head = 26.0, 37.0, 5.0 + thick
-    aside = 1j * _way(start, end)
-    middle = (start + end) / 2 + bend * aside
-    first, tip = start + gap * _way(start, middle), end + gap * _way(end, middle)
-    neck = tip + head * _way(tip, middle)
-    sideways = 0.55j * head * _way(neck, tip)
-    line = (
-        f'<path class="flow" stroke-width="{thick:.1f}" d="M{first.real:.1f} {first.imag:.1f} '
-        f'Q{middle.real:.1f} {middle.imag:.1f} {neck.real:.1f} {neck.imag:.1f}"/>'
-        f'<polygon class="head" points="{_path([tip, neck + sideways, neck - sideways])}"/>'
-    )
-    at = (start + end) / 2 + complex(aside.real * (bend / 2 + 28), aside.imag * (bend / 2 + 12))
-    return line, f'<text x="{at.real:.1f}" y="{at.imag + 4:.1f}" text-anchor="middle">{escape(said)}</text>'
-
-
-def _way(start: complex, end: complex) -> complex:
-    return (end - start) / (abs(end - start) or 1.0)
-
-
 def _path(points: Iterable[complex]) -> str:
     return " ".join(f"{point.real:.1f},{point.imag:.1f}" for point in points)
 
@@ -228,7 +175,6 @@ SHOWN_EFFECTS = 12
 def run_page(
     record: RunRecord, alongside: Sequence[plain.Section] = (), *, audit: plain.Section | None = None
 ) -> str:
-    sent = flows(record)
     plan = {key: value for key, value in record.plan.items() if key != "hash"}
     return render(
         "run.html",
@@ -240,7 +186,7 @@ def run_page(
         shown=SHOWN_COEFFICIENTS,
         shown_effects=SHOWN_EFFECTS,
         effects=record.learnt.by_column[:SHOWN_ROWS],
-        flow_rows=[(sender, to, plain.size_text(size)) for sender, to, size in sent],
+        flow_rows=[(sender, to, plain.size_text(size)) for sender, to, size in flows(record)],
         step_rows=[(step.step, step.rounds, plain.size_text(step.bytes)) for step in record.traffic.steps],
         forecast=words.forecast_section(record),
         ledgers=[
@@ -249,7 +195,6 @@ def run_page(
         ],
         audit=audit,
         alongside=alongside,
-        flow_picture=flow_picture(sent),
         plan_text=json.dumps(plan, ensure_ascii=False, indent=1, sort_keys=True),
         none_stands_out=words.NONE_STANDS_OUT if record.learnt.none_stands_out else "",
         would_hold=words.WOULD_HOLD,

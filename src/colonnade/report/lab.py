@@ -80,7 +80,7 @@ NAMES = {
     "canaries": "many canaries in every session",
     "draws": "draws of the plan's own noise, without a session",
 }
-_BAR, _ROOM = 40, 3.0
+_ROOM = 3.0
 
 
 def audit_text(record: AuditRecord, *, width: int | None = None) -> str:
@@ -89,10 +89,8 @@ def audit_text(record: AuditRecord, *, width: int | None = None) -> str:
         f"  {record.sessions} sessions of the real protocol in {record.seconds:.0f} s; ε at least, with 95 % "
         "confidence for each observer",
     ]
-    scale = _scale(record.findings)
     for item in record.findings:
-        lines += ["", f"  {item.about}", f"  {bar_text(item.lower, item.limit, scale, item.most)}"]
-        lines += wrapped([sentence(item)], width)
+        lines += ["", f"  {item.about}", *wrapped([sentence(item)], width)]
         lines += wrapped(experiments(item), width, bullet="- ")
     if record.notes:
         lines += ["", *wrapped(record.notes, width)]
@@ -103,14 +101,10 @@ def audit_text(record: AuditRecord, *, width: int | None = None) -> str:
 def papers_text(formulas: Sequence[Mapping[str, Any]], *, width: int | None = None) -> str:
     lines = ["The papers' own formulas, audited: paper formulas, not guarantees", ""]
     for item in formulas:
-        if item["lower"] is None:
-            state = "nothing to draw"
-        else:
-            state = "CAUGHT" if item["caught"] else "not caught"
-            delta = f" at δ = {delta_text(item['delta'])}" if item["delta"] else ""
-            claimed = epsilon_text(item["epsilon"])
-            state += f": shown ε ≥ {_down(item['lower'])}, claimed ε ≤ {claimed}{delta}"
-        lines += wrapped([f"{item['paper']}: {item['claim']}", f"  {state}; {item['why']}."], width)
+        caught = "CAUGHT" if item["caught"] else "not caught"
+        delta = f" at δ = {delta_text(item['delta'])}" if item["delta"] else ""
+        shown = f"shown ε ≥ {_down(item['lower'])}, claimed ε ≤ {epsilon_text(item['epsilon'])}{delta}"
+        lines += wrapped([f"{item['paper']}: {item['claim']}", f"  {caught}: {shown}; {item['why']}."], width)
     return lines_text(lines)
 
 
@@ -150,17 +144,6 @@ def _scale(findings: Sequence[FindingRecord]) -> float:
     most = max((item.most for item in findings), default=largest)
     # What far more trials than needed could have shown must not shrink the rest to nothing.
     return max(largest, min(most, _ROOM * largest))
-
-
-def bar_text(lower: float, upper: float | None, scale: float, most: float) -> str:
-    """A bar of characters: the lower bound filled, what could have been shown dotted, the upper bound a line."""
-    filled, could = (round(_BAR * min(1.0, size / scale)) for size in (lower, most))
-    marks = ["█"] * filled + ["·"] * max(0, could - filled)
-    marks += [" "] * (_BAR - len(marks))
-    if upper is None:
-        return "".join(marks).rstrip()
-    line = round(_BAR * min(1.0, upper / scale))
-    return "".join([*marks[:line], "┃", *marks[line:]]).rstrip()
 
 
 def audit_picture(findings: Sequence[FindingRecord]) -> Markup:
