@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
-from colonnade.noise.mechanism import Norms, exact_positive, share, unknown_fraction
+from colonnade.noise.mechanism import exact_positive, share, unknown_fraction
 from colonnade.noise.sampler import (
     LARGEST_DRAW,
     PRECISION,
@@ -29,6 +29,7 @@ from colonnade.noise.sampler import (
     working,
 )
 from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, Skellam
+from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.randomness import Randomness
 
 SMALLEST_MU = Fraction(1, 10**9)
@@ -143,7 +144,13 @@ class SkellamNoise:
         return sample(SkellamLaw(self.mu), shape, randomness)
 
     def event(
-        self, change: Norms, *, known: int = 0, parts: int = 1, of: int = 1, entries: int = LARGEST_DRAW
+        self,
+        change: VectorChange,
+        *,
+        known: int = 0,
+        parts: int = 1,
+        of: int = 1,
+        entries: int = LARGEST_DRAW,
     ) -> Event:
         """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
 
