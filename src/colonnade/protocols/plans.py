@@ -467,7 +467,7 @@ MOST_COLUMNS = 1 << 15
 BYTES_PER_ENTRY = 64
 
 
-def on_grid(planned: Callable[[int], Any], gamma: int, *, least: int) -> Any:
+def on_grid(planned: Callable[[int], PlanT], gamma: int, *, least: int) -> PlanT:
     """The plan at this γ, or why there is none and the largest γ below it at which there is one."""
 
     def fits(grid: int) -> bool:

@@ -123,9 +123,7 @@ class FunctionalOptions(plans.Options):
         if self.epsilons:
             chosen = _chosen(blank.dissection.blocks, self.epsilons, epsilon)
             blank = replace(blank, epsilons=chosen)
-        plan: FunctionalPlan = plans.on_grid(
-            lambda grid: _calibrated(replace(blank, gamma=grid), laws), gamma, least=least
-        )
+        plan = plans.on_grid(lambda grid: _calibrated(replace(blank, gamma=grid), laws), gamma, least=least)
         try:
             _ = plan.guarantees, plan.part_guarantees
         except PrivacyError as error:

@@ -270,7 +270,7 @@ def plan_moments(
             plan, MomentsPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits))
         )
 
-    plan: MomentsPlan = plans.on_grid(calibrated, gamma, least=LEAST_GAMMA[rounding])
+    plan = plans.on_grid(calibrated, gamma, least=LEAST_GAMMA[rounding])
     plan.check_stated()
     return plan
 
