@@ -62,7 +62,7 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
     table.check()
     scores, truth = [], []
     for block in table.blocks():
-        scores.append(predict.scores_of(model, predict.features_of(block, model.frame)))
+        scores.append(predict.scores_of(model, model.frame.block_features(block)))
         truth.append(np.asarray(block.label))
     given = np.concatenate(scores)
     if isinstance(model, ModelFile) and not declared.classes:

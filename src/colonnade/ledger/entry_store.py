@@ -163,14 +163,18 @@ def lay_out(connection: sqlite3.Connection, first: Entry) -> None:
     Page(connection).append(first)
 
 
-def check_layout(connection: sqlite3.Connection, where: str) -> None:
-    """Return if the format is one we read and the table is as `lay_out` made it."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+def check_format(version: int, where: str) -> None:
     if version > FORMAT:
         raise errors.LedgerNewer(
             f"{where}: written in ledger format {version}; this version of Colonnade reads up to {FORMAT}. "
             "Install a newer Colonnade."
         )
+
+
+def check_layout(connection: sqlite3.Connection, where: str) -> None:
+    """Return if the format is one we read and the table is as `lay_out` made it."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    check_format(version, where)
     statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
     if statements != {statement.encode() for statement in _SCHEMA}:
         raise errors.LedgerAltered(
