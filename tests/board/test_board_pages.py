@@ -20,7 +20,7 @@ from colonnade.board.workspace import Workspace
 from colonnade.cli.app import run
 from colonnade.crypto.sealing import SigningKey
 from colonnade.errors import LedgerLocked, PeerTimeout
-from colonnade.federation.holdout import LOG, STANDING
+from colonnade.federation.files import LOG, STANDING
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export, load_export, read_export, signing_key
 from colonnade.ledger.release import LedgerLine, Receipt, Release

@@ -23,8 +23,7 @@ from colonnade.board import server
 from colonnade.board.access import Access, AuditLog, Person, Proxy
 from colonnade.board.pages import Board
 from colonnade.board.workspace import Workspace
-from colonnade.federation.files import sealed_text
-from colonnade.federation.holdout import LOG, STANDING
+from colonnade.federation.files import LOG, STANDING, sealed_text
 from colonnade.ledger import Ledger
 from colonnade.ledger.state import Prospect
 from colonnade.runtime.channel import StepFacts, step_line

@@ -17,7 +17,7 @@ import psutil
 from two_houses import PARTIES, SEED, charges, write_party
 
 from colonnade.errors import RemoteProtocolError
-from colonnade.federation.holdout import OUTCOME
+from colonnade.federation.files import OUTCOME
 from colonnade.sites.kit import Kit
 from colonnade.sites.processes import (
     CONSOLE,

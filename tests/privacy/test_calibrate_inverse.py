@@ -20,7 +20,7 @@ from colonnade.privacy.calibrate import (
     most_uses,
 )
 from colonnade.privacy.events import (
-    TOTAL_VARIATION_PER_DRAW,
+    COARSE_BITS,
     Approximated,
     Composed,
     DiscreteGaussian,
@@ -169,7 +169,7 @@ def test_uses_are_the_least_that_keep_their_promise(steps: int, rate: Fraction, 
 @given(st.floats(0, 1))
 def test_a_distance_in_draws_is_rounded_up(probability: float) -> None:
     draws = as_draws(probability)
-    assert draws * TOTAL_VARIATION_PER_DRAW >= Fraction(probability) > (draws - 1) * TOTAL_VARIATION_PER_DRAW
+    assert draws >= Fraction(probability) * 2**COARSE_BITS > draws - 1
 
 
 @pytest.mark.parametrize("wrong", [(-1, Fraction(1, 2), 0), (5, Fraction(3, 2), 0), (5, Fraction(1, 2), -1)])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.privacy.events import (
-    TOTAL_VARIATION_PER_DRAW,
+    COARSE_BITS,
     AdditiveNoise,
     Approximated,
     Composed,
@@ -153,7 +153,7 @@ def test_composing_is_associative(one: Event, two: Event, three: Event) -> None:
 def test_draws_add_up_through_every_combination(leaf: Mechanism, draws: int, more: int, times: int) -> None:
     event = Repeated(Composed((Approximated(leaf, draws), Approximated(Approximated(leaf, more), 1))), times)
     assert itemise(event).draws == times * (draws + more + 1)
-    assert itemise(event).total_variation == times * (draws + more + 1) * TOTAL_VARIATION_PER_DRAW
+    assert itemise(event).total_variation == Fraction(times * (draws + more + 1), 2**COARSE_BITS)
 
 
 def test_the_strategies_make_every_kind_of_leaf() -> None:

@@ -18,7 +18,7 @@ from typed import there
 from colonnade.errors import PrivacyError
 from colonnade.privacy.distributions import log_sum, scaled_erfc
 from colonnade.privacy.events import (
-    TOTAL_VARIATION_PER_DRAW,
+    COARSE_BITS,
     AdditiveNoise,
     Approximated,
     Composed,
@@ -182,7 +182,7 @@ def test_the_route_taken_is_at_most_the_renyi_one_and_a_smaller_delta_never_cost
 
 def test_the_distance_of_the_draws_is_taken_out_of_delta_and_of_few_million_nobody_can_see_it() -> None:
     event, draws = Skellam(9, 3, 50), 10**24
-    distance = float(draws * TOTAL_VARIATION_PER_DRAW)
+    distance = draws / 2**COARSE_BITS
     plain, near = account(event, 1e-5), account(Approximated(event, draws), 1e-5)
     assert near.epsilon > plain.epsilon
     assert delta_at(Approximated(event, draws), 1.0) == pytest.approx(

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, Waves, angle_of, circle
 from colonnade.privacy.sensitivity.gradient import (
-    GradientChange,
     GradientShape,
     JointPhases,
     Phases,
@@ -31,10 +30,10 @@ from colonnade.privacy.sensitivity.gradient import (
     margin_replace,
     margin_zero_out,
     rounded_slopes,
-    three_part_replace,
-    three_part_zero_out,
     verified_slopes,
 )
+from colonnade.privacy.sensitivity.matrix import VectorChange
+from reproduction.skellam_changes import three_part_replace, three_part_zero_out
 
 SHAPES = [(2, 1, 9, 4), (2, 2, 8, 4), (3, 2, 10, 9), (2, 3, 4, 3), (1, 2, 13, 2)]
 
@@ -51,7 +50,7 @@ def contributions(gamma: int, rows: NDArray[np.int64], weight: NDArray[np.int64]
     return [np.concatenate(parts) for parts in (fused, first, second, third)]
 
 
-def inside(vectors: NDArray[np.int64], change: GradientChange) -> np.bool:
+def inside(vectors: NDArray[np.int64], change: VectorChange) -> np.bool:
     squares = (vectors.astype(object) ** 2).sum(-1).max()
     result: np.bool = squares <= change.l2**2 and np.abs(vectors).sum(-1).max() <= change.l1
     return result
@@ -92,7 +91,7 @@ def test_replacing_costs_a_gradient_at_most_twice_zeroing_out(
 def test_formulas_agree_with_the_integers_and_impossible_gradients_are_refused() -> None:
     shape = GradientShape(gamma=64, columns=5, norm_squared=70**2, weight_squared=60**2)
     assert [part.l2 for part in three_part_zero_out(shape)] == [70, 60 * 70**2, 64 * 70]
-    assert GradientChange.of_square(3, entries=1000).l1 == 3
+    assert VectorChange.of_square(3, entries=1000).l1 == 3
     with pytest.raises(ValueError):
         GradientShape(gamma=0, columns=1, norm_squared=1, weight_squared=1)
     with pytest.raises(ValueError):

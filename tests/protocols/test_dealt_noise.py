@@ -26,7 +26,6 @@ from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.methods.slr.plan import GradientPlan
-from colonnade.noise.mechanism import VectorChange
 from colonnade.privacy.events import (
     COARSE_BITS,
     FINE_BITS,
@@ -38,6 +37,7 @@ from colonnade.privacy.events import (
 )
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.renyi import gaussian_sigma
+from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.protocols.dealt_noise import DealtNoise, least_noise, near_enough
 from colonnade.protocols.evaluation import EvaluationSpec
 from colonnade.protocols.plans import Plan

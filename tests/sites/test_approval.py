@@ -16,7 +16,7 @@ from two_houses import MEMBERS, charges, job_text, policy_text, split
 from colonnade.cli.app import run
 from colonnade.crypto.sealing import SigningKey
 from colonnade.errors import InputError, OutOfRange, WrongType
-from colonnade.federation.holdout import waits_for
+from colonnade.federation.files import waits_for
 from colonnade.ledger import Decision, Ledger
 from colonnade.ledger.export import export, read_export
 from colonnade.randomness import SystemRandomness

@@ -22,7 +22,8 @@ from relayed_jobs import breaking, houses, own_weights, part_of, run_job, unseed
 from two_houses import MEMBERS, MOMENTS, PARTIES, charges, in_process, job_text, policy_text, split
 
 from colonnade.errors import PlanError
-from colonnade.federation.holdout import LOG, OUTCOME, kept_cut
+from colonnade.federation.files import LOG, OUTCOME
+from colonnade.federation.holdout import kept_cut
 from colonnade.federation.job import parse_job
 from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease

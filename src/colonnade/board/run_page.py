@@ -10,7 +10,7 @@ from typing import Any
 from colonnade import errors
 from colonnade.board.workspace import Workspace
 from colonnade.errors import ColonnadeError, LedgerError, explanations
-from colonnade.federation.holdout import JOURNAL
+from colonnade.federation.files import FACTS, JOURNAL
 from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.report.evaluation import evaluation_section
 from colonnade.report.facts import entry_text
@@ -22,7 +22,7 @@ from colonnade.runs.run_index import RUNNING, WAITS, Listed, Progress
 from colonnade.sites.approval import Request
 
 Facts = dict[str, Any]
-DOWNLOADS = ("facts.json", MODEL, "release.npz", "audit.json")
+DOWNLOADS = (FACTS, MODEL, "release.npz", "audit.json")
 GLANCE_SECONDS, BEAT_SECONDS = 0.5, 15.0
 
 

@@ -12,6 +12,7 @@ import typer
 
 from colonnade.cli.screen import JOB, Answer, argument, as_json, check_free, flag, group, option, say
 from colonnade.errors import ColonnadeError, InputError, RemoteProtocolError
+from colonnade.federation.files import LOG, OUTCOME, waits_for, write_whole
 
 SUBMITTED = "submitted"
 MOST_SILENCES = 5
@@ -46,7 +47,6 @@ def propose(
 
       colonnade job propose job.toml --kit ours/admin
     """
-    from colonnade.federation.files import write_whole
     from colonnade.sites import approval as proposal
     from colonnade.sites.kit import Kit
 
@@ -136,7 +136,6 @@ def log(job_id: str = JOB_ID, kit: Path = KIT) -> None:
 
       colonnade job log 596ca27d-8325-4ccd-bb80-460765e4591c --kit bank/kit
     """
-    from colonnade.federation.holdout import LOG
     from colonnade.sites.kit import Kit
 
     place = Kit.load(kit)
@@ -231,8 +230,6 @@ def exit_code_of(kind: str) -> int:
 
 def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     """How a job ended, once it has, with the server's words where it failed."""
-    from colonnade.federation.holdout import OUTCOME
-
     state, silences = "", 0
     while not state.startswith("FINISHED"):
         time.sleep(GLANCE_SECONDS)
@@ -259,7 +256,6 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
 
 
 def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
-    from colonnade.federation.holdout import OUTCOME, waits_for
     from colonnade.sites.health import jobs_without_outcome
 
     path = kit.run_folder(job_id) / OUTCOME

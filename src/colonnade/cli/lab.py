@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.cli.screen import PARTY_FILES, Answer, argument, check_least, flag, option, progress
 from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
-from colonnade.federation.files import json_text
+from colonnade.federation.files import FACTS, json_text
 from colonnade.runs.folders import new_folder, uninterrupted, write_named
 from colonnade.runs.run_folders import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
 
@@ -97,7 +97,7 @@ def attack(
             findings=findings,
         )
         with uninterrupted():
-            (folder.draft / "facts.json").write_text(json_text(record.to_data()), encoding="utf-8")
+            (folder.draft / FACTS).write_text(json_text(record.to_data()), encoding="utf-8")
             (folder.draft / "attacks.txt").write_text(attack_text(record) + "\n", encoding="utf-8")
             drawn = draw_attacks(folder.draft / "attacks.svg", record)
             finished = folder.finish()
@@ -236,7 +236,7 @@ def _audit_job(
         target = AuditTarget(job.method, job.spec, group, schemas, rest)
         record = _audited(target, job.name, runs, draws, who)
         with uninterrupted():
-            (folder.draft / "facts.json").write_text(json_text(record.to_data()), encoding="utf-8")
+            (folder.draft / FACTS).write_text(json_text(record.to_data()), encoding="utf-8")
             (folder.draft / "audit.txt").write_text(audit_text(record) + "\n", encoding="utf-8")
             (folder.draft / "audit.svg").write_text(audit_drawing(record.findings), encoding="utf-8")
             finished = folder.finish()

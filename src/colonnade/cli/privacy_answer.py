@@ -21,7 +21,6 @@ from colonnade.errors import PlanError, PrivacyError
 from colonnade.noise import discrete_gaussian, discrete_laplace, skellam
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
-from colonnade.noise.mechanism import VectorChange
 from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
 from colonnade.noise.sampler import LARGEST_DRAW
 from colonnade.noise.skellam import SkellamNoise
@@ -33,6 +32,7 @@ from colonnade.privacy.guarantee import Guarantee, View, account, check_claim
 from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, PartOf, Reader, Server
 from colonnade.privacy.paper import PaperFigure
 from colonnade.privacy.sensitivity import messages as sensitivities
+from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.report.facts import guarantee_facts
 
 ROUNDED = "ε is rounded up; a calibrated parameter is rounded to the safe side at six digits and accounted for again."

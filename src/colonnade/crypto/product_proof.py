@@ -9,22 +9,9 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.numbers import quartic
 from colonnade.numbers.field import FIELD63, FieldArray
-from colonnade.numbers.quartic import (
-    ORDER,
-    PRIMES,
-    QUARTICS,
-    Floats,
-    Nodes,
-    Quartic,
-    loops,
-    packed,
-    powers_of,
-    product,
-    reduced,
-    uniform,
-    unpacked,
-)
+from colonnade.numbers.quartic import ORDER, PRIMES, QUARTICS, Floats, Nodes, Quartic, loops, product, reduced
 from colonnade.randomness import KeyedRandomness
 
 GROUPS = 64
@@ -55,16 +42,16 @@ def derived(key: bytes, *labels: str) -> bytes:
 
 def stretched(key: bytes, purpose: str, count: int) -> Floats:
     """Elements of the extensions that a key stands for, for one purpose."""
-    return uniform(count, KeyedRandomness(derived(key, purpose)))
+    return quartic.uniform(count, KeyedRandomness(derived(key, purpose)))
 
 
 def point_of(key: bytes, degree: int) -> Floats:
     """The powers up to a degree of where a proof is checked: an element that is in the prime field of no extension."""
     source = KeyedRandomness(derived(key, "point"))
     while True:
-        point = uniform(1, source)[:, :, 0]
+        point = quartic.uniform(1, source)[:, :, 0]
         if point[:, 1:].any(axis=1).all():
-            return powers_of(point, degree + 1)
+            return quartic.powers_of(point, degree + 1)
 
 
 @cache
@@ -222,7 +209,7 @@ class ProductProof:
             values = reduced(values * factor, prime)
             values[:, 1:] -= spread(_weighted(dealt[q], beta[q], prime), q, prime)
             out[q] = reduced(reduced(reduced(values, prime) * inverse[q], prime) - mine[q], prime)
-        return packed(out)
+        return quartic.packed(out)
 
 
 def _add_products(
@@ -284,7 +271,7 @@ def answer(claim: ProductClaim, held: Held, *, seed: bytes, challenge: bytes, th
     quotient = QUOTIENT_NODES.at(point)
     for q, field in enumerate(QUARTICS):
         out[q, :, -1] = field.dot(quotient[q], mine[q])
-    return packed(out)
+    return quartic.packed(out)
 
 
 def accepts(
@@ -302,7 +289,7 @@ def accepts(
     Guarantee: if some z_i ≠ λ Σ_k p_ik q_ik, the probability of True is at most 2^-`algebraic_bits`.
     """
     point = point_of(third, GROUPS + 1)
-    theirs, half = unpacked(answered), unpacked(proof)
+    theirs, half = quartic.unpacked(answered), quartic.unpacked(proof)
     mine = masked_at(held[:2], claim.count, seed, point, claim.share_weights[1])
     factors = theirs[:, :, :-2] + mine
     dealt = theirs[:, :, -2] + _dealt_at(claim, held[2], challenge, point, 1)

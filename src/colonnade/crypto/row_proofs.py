@@ -9,39 +9,12 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.product_proof import (
-    AT_A_TIME,
-    AT_ONCE,
-    GROUPS,
-    MOST_ROWS,
-    QUOTIENT_NODES,
-    ROW_NODES,
-    add_crossed,
-    derived,
-    halves,
-    masked_at,
-    outside,
-    point_of,
-    spread,
-    stretched,
-)
+from colonnade.crypto import product_proof
+from colonnade.crypto.product_proof import AT_A_TIME, AT_ONCE, GROUPS, MOST_ROWS, derived, stretched
 from colonnade.errors import FieldTooSmall, LocalProtocolError
+from colonnade.numbers import quartic
 from colonnade.numbers.field import FIELD63, FieldArray
-from colonnade.numbers.quartic import (
-    MOST_NORM,
-    ORDER,
-    PRIMES,
-    QUARTICS,
-    Floats,
-    Nodes,
-    Projections,
-    loops,
-    packed,
-    product,
-    reduced,
-    slack,
-    unpacked,
-)
+from colonnade.numbers.quartic import MOST_NORM, PRIMES, QUARTICS, Floats, Projections, product, reduced
 from colonnade.randomness import KeyedRandomness
 
 PROJECTIONS = 40
@@ -156,12 +129,12 @@ class RowClaims:
         return places.astype(np.uint8)
 
     @property
-    def bit_nodes(self) -> Nodes:
+    def bit_nodes(self) -> quartic.Nodes:
         """Where a polynomial through bits is known: a mask at 0, bits at 1, …, K."""
         return _bit_nodes(self.bits)[0]
 
     @property
-    def product_nodes(self) -> Nodes:
+    def product_nodes(self) -> quartic.Nodes:
         """Where the product of two such polynomials is given."""
         return _bit_nodes(self.bits)[1]
 
@@ -191,13 +164,13 @@ class RowClaims:
         whose weights are products of two, at most 2/p⁴.
         """
         wrong = 2 * GROUPS + 2 * self.bits + 3
-        return ((ORDER - max(FIELD63.primes)) // wrong).bit_length() - 1
+        return ((quartic.ORDER - max(FIELD63.primes)) // wrong).bit_length() - 1
 
 
 @cache
-def _bit_nodes(bits: int) -> tuple[Nodes, Nodes]:
+def _bit_nodes(bits: int) -> tuple[quartic.Nodes, quartic.Nodes]:
     some = range(1, bits + 1)
-    return Nodes((0, *some)), Nodes((*some, *(-k for k in some), 0))
+    return quartic.Nodes((0, *some)), quartic.Nodes((*some, *(-k for k in some), 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +231,7 @@ class RowProof:
         self.claims, self._rows, self._seeds = claims, rows, seeds
         start, parts = 0, []
         for claim in claims.claims:
-            parts.append(slack(rows[:, start : start + claim.columns], claim.norm_squared))
+            parts.append(quartic.slack(rows[:, start : start + claim.columns], claim.norm_squared))
             start += claim.columns
         self.pads: Integers = np.concatenate(parts, axis=1)
 
@@ -286,7 +259,9 @@ class RowProof:
         whole[:, :, : GROUPS + 1] = self._quotient(beta)
         whole[:, :, GROUPS + 1 :] = self._bit_products(tau)
         whole -= stretched(self._seeds[0], "proof", claims.proof_length)
-        return packed(np.stack([reduced(part, prime) for part, prime in zip(whole, PRIMES, strict=True)]))
+        return quartic.packed(
+            np.stack([reduced(part, prime) for part, prime in zip(whole, PRIMES, strict=True)])
+        )
 
     def _quotient(self, beta: Floats) -> Floats:
         """(P − C)/Z where it is given, for P(X) = Σ β κ F(X)²."""
@@ -311,10 +286,10 @@ class RowProof:
                 squares[q] += product(weights[q], sums[q].T, prime)
             first += claim.columns
         out = np.empty((3, 4, GROUPS + 1))
-        mask_weight, group_weights, inverse = outside()
+        mask_weight, group_weights, inverse = product_proof.outside()
         for q, field in enumerate(QUARTICS):
             prime, own = field.prime, mask_weight[q]
-            cross = spread(crossed[q], q, prime)
+            cross = product_proof.spread(crossed[q], q, prime)
             values = np.empty((4, GROUPS + 1))
             values[:, 0] = reduced(masked[q], prime)
             lifted = reduced(2.0 * cross * own, prime)
@@ -340,7 +315,7 @@ class RowProof:
             both = field.dot(f_side, h_mask[q])
             corner = reduced(both[:, None] * reduced(own * own, prime), prime)
             f *= h
-            loops().reduce(f.reshape(-1), prime)
+            quartic.loops().reduce(f.reshape(-1), prime)
             plain = product(t, f.T, prime)
             out[q, :, :bits] = product(t, there.T, prime)
             out[q, :, bits : 2 * bits] = reduced(plain + reduced(mixed * own, prime) + corner, prime)
@@ -357,8 +332,8 @@ def _add_columns(
     """
     sums, crossed, masked = totals
     columns, count = rows.shape[1], beta.shape[2]
-    even, odd = halves()
-    inner, weighted = loops(), np.empty((3, 4, columns, count))
+    even, odd = product_proof.halves()
+    inner, weighted = quartic.loops(), np.empty((3, 4, columns, count))
     masks = np.ascontiguousarray(masks.transpose(0, 1, 3, 2))
     for q, field in enumerate(QUARTICS):
         mine = masks[q].reshape(4, -1)
@@ -376,7 +351,7 @@ def _add_columns(
             np.matmul(even[q], flat[0], out=flat[2])
             np.matmul(odd[q], flat[1], out=flat[3])
             inner.add_pair_squares(left, right, float(scale), prime, start, sums[q])
-        add_crossed(weighted, start, (plus, minus), float(scale), PRIMES, crossed)
+        product_proof.add_crossed(weighted, start, (plus, minus), float(scale), PRIMES, crossed)
 
 
 def answer(
@@ -389,22 +364,22 @@ def answer(
     third: bytes,
 ) -> FieldArray:
     """What the first verifier tells the second: its side of every polynomial at the point of the third challenge."""
-    point, bits = point_of(third, claims.degree), claims.bits
+    point, bits = product_proof.point_of(third, claims.degree), claims.bits
     mine = stretched(seed, "proof", claims.proof_length)
     half = first_bits(claims, seed)
     out = np.empty((3, 4, claims.answer_length))
-    out[:, :, : claims.width] = masked_at(shares, claims.count, seed, point, -claims.weight)
+    out[:, :, : claims.width] = product_proof.masked_at(shares, claims.count, seed, point, -claims.weight)
     out[:, :, claims.width : -3] = _bits_at(
         claims, half, stretched(seed, "bit masks", claims.projected), point
     )
     weights = BitWeights.from_key(second, claims)
     given = mine[:, :, GROUPS + 1 : GROUPS + 1 + bits]
     out[:, :, -1] = _bit_sum(claims, shares, challenge, half, given, weights, first=True)
-    quotient, products = QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
+    quotient, products = product_proof.QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
     for q, field in enumerate(QUARTICS):
         out[q, :, -3] = field.dot(quotient[q], mine[q, :, : GROUPS + 1])
         out[q, :, -2] = field.dot(products[q], mine[q, :, GROUPS + 1 :])
-    return packed(out)
+    return quartic.packed(out)
 
 
 def accepts(
@@ -426,16 +401,18 @@ def accepts(
     """
     if (bits > claims.used).any():
         return False
-    point, count = point_of(third, claims.degree), claims.count
-    theirs, half = unpacked(answered), unpacked(proof)
-    rows = theirs[:, :, : claims.width] + masked_at(shares, claims.count, seed, point, claims.weight)
+    point, count = product_proof.point_of(third, claims.degree), claims.count
+    theirs, half = quartic.unpacked(answered), quartic.unpacked(proof)
+    rows = theirs[:, :, : claims.width] + product_proof.masked_at(
+        shares, claims.count, seed, point, claims.weight
+    )
     own = _bits_at(claims, bits, stretched(seed, "bit masks", claims.projected), point)
     beta = stretched(challenge, "rows", count * len(claims.claims))
     weights = BitWeights.from_key(second, claims)
     given = half[:, :, GROUPS + 1 : GROUPS + 1 + claims.bits]
     linear = _bit_sum(claims, shares, challenge, bits, given, weights, first=False)
-    quotient, products = QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
-    groups, vanishing = ROW_NODES.at(point), ROW_NODES.vanishing_at(point)
+    quotient, products = product_proof.QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
+    groups, vanishing = product_proof.ROW_NODES.at(point), product_proof.ROW_NODES.vanishing_at(point)
     holds = True
     for q, field in enumerate(QUARTICS):
         prime = field.prime
@@ -505,7 +482,7 @@ def _squares(claims: RowClaims, rows: Floats, q: int) -> Floats:
         for at in range(start, start + claim.columns, AT_ONCE):
             parts.append((columns[:, :, at : min(at + AT_ONCE, start + claim.columns)], 4.0))
         for part, scale in parts:
-            loops().add_ring_squares(
+            quartic.loops().add_ring_squares(
                 np.ascontiguousarray(part), scale, field.prime, field.one, field.zero, total
             )
         out[:, c] = total

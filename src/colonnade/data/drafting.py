@@ -17,16 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.arrays import (
-    NOT_READ,
-    Relation,
-    columns_by_name,
-    distinct,
-    held,
-    of_texts,
-    texts,
-    values_of,
-)
+from colonnade.data import arrays
+from colonnade.data.arrays import NOT_READ, Relation
 from colonnade.data.coding import POINTED, code
 from colonnade.data.declaring import AS_WRITTEN, fold_names
 from colonnade.data.kinds import Column, DateColumn, NumericColumn
@@ -112,17 +104,17 @@ class Draft:
 
 def of_frame(frame: Any) -> Draft:
     """A draft from the types of a table in memory; few whole numbers are taken for codes, and no value gets in."""
-    table = columns_by_name(frame)
+    table = arrays.columns_by_name(frame)
     if table is None:
         raise SchemaError(
             f"a schema is drafted from a table with names, such as a data frame or {{'age': ages}}, not from "
             f"{type(frame).__name__}."
         )
-    columns = {str(name): values_of(column) for name, column in table.items()}
+    columns = {str(name): arrays.values_of(column) for name, column in table.items()}
     kinds = {
-        name: _BY_TYPE.get(held(column), "categorical")
+        name: _BY_TYPE.get(arrays.held(column), "categorical")
         for name, column in columns.items()
-        if held(column) not in NOT_READ
+        if arrays.held(column) not in NOT_READ
     }
     first = {name: columns[name].slice(0, LOOKED_AT) for name, kind in kinds.items() if kind == "numeric"}
     return _of_kinds(f"a {type(frame).__name__}", kinds, first)
@@ -175,9 +167,9 @@ def _by_text(relation: Relation) -> dict[str, str]:
     if first is None:
         return kinds
     for position, name in enumerate(names):
-        column = values_of(first.column(position))
-        given = texts(column) if held(column) == "text" else ()
-        text = of_texts([one for one in given if one and one.strip()])
+        column = arrays.values_of(first.column(position))
+        given = arrays.texts(column) if arrays.held(column) == "text" else ()
+        text = arrays.of_texts([one for one in given if one and one.strip()])
         for anything in (NumericColumn("", low=0, high=1), _ANY_DATE):
             if len(text) and not code(text, anything).problems:
                 kinds[name] = anything.kind
@@ -217,7 +209,11 @@ def _suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]
 
 
 def _texts(values: Any) -> set[str]:
-    given = (value for value in distinct(values_of(values))[0] if value is not None and value == value)
+    given = (
+        value
+        for value in arrays.distinct(arrays.values_of(values))[0]
+        if value is not None and value == value
+    )
     # A whole number is as it was before a data frame wrote it with a point.
     return {
         text.split(".")[0] if POINTED.fullmatch(text) else text

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade import errors
 from colonnade.data.arrays import columns_by_name, of_texts, owned, text_bytes, texts
 from colonnade.data.block import (
     Block,
@@ -36,16 +37,6 @@ from colonnade.data.files import FileRelation
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
 from colonnade.data.schema import PublicSchema, Schema, blanks
 from colonnade.data.sources import FileSource, Source
-from colonnade.errors import (
-    BadValues,
-    ColumnMissing,
-    DataError,
-    DataUnreadable,
-    InputError,
-    Misdeclared,
-    QueryRefused,
-    SchemaError,
-)
 from colonnade.markup import html_table
 
 _IDS = 1 << 16
@@ -72,7 +63,7 @@ class SourceRows:
         for name in names:
             if name not in fields:
                 wrong = f"column {name!r} is declared but not in the {what}." + nearest_name(name, fields)
-                raise self._wrong(wrong, ColumnMissing)
+                raise self._wrong(wrong, errors.ColumnMissing)
         for name, declared in self._declared.items():
             self._check_type(name, declared)
 
@@ -109,7 +100,7 @@ class SourceRows:
             for ids, block in self._coded(self._schema.id_columns, _IDS, log):
                 kept.add(self._spelt(ids), block)
                 tell(kept.count, self.count if lines is None else lines)
-        except DataError as found:
+        except errors.DataError as found:
             wrong = found
         self._check_ids(kept.ids() if wrong is None else self._spelt_ids())
         if wrong is not None:
@@ -173,11 +164,11 @@ class SourceRows:
             raise self._wrong(
                 f"column {name!r} holds lists or records, and a column here has one value for each person. Unfold it "
                 "into columns of their own first, or read it by a query that does.",
-                BadValues,
+                errors.BadValues,
             )
         if field.holds == "binary":
             wrong = f"column {name!r} holds binary values. Leave it out, or turn it into text."
-            raise self._wrong(wrong, BadValues)
+            raise self._wrong(wrong, errors.BadValues)
         if declared.reads == "levels" or field.holds in ("nothing", "text", declared.reads.removesuffix("s")):
             return
         advice = "Declare it binary or categorical, or turn it into numbers."
@@ -187,7 +178,7 @@ class SourceRows:
             advice = "Declare it as dates."
         raise self._wrong(
             f"column {name!r} is declared as {declared.reads} but holds {field.kind} values. {advice}",
-            BadValues,
+            errors.BadValues,
         )
 
     def _spelt_ids(self) -> Iterator[pa.Array]:
@@ -210,7 +201,7 @@ class SourceRows:
                 f"two readings of the query gave different {what}: it samples, draws random numbers, or takes the "
                 "first rows of an order that is not fixed. Keep what it gives in a table of its own and select from "
                 "that, so that every reading is of the same rows.",
-                QueryRefused,
+                errors.QueryRefused,
             )
 
     def _check_ids(self, ids: Iterator[pa.Array]) -> None:
@@ -229,7 +220,7 @@ class SourceRows:
         repeated = sum(times - 1 for times in suspects.values())
         refuse_ids(missing, repeated, self._schema.id_columns, where=self._where)
 
-    def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
+    def _wrong(self, message: str, kind: type[errors.DataError] = errors.DataUnreadable) -> errors.DataError:
         return kind(f"{self._where}: {message}")
 
 
@@ -314,7 +305,7 @@ class Table:
         """A table in memory, of anything with named columns; without any ids rows are numbered from 0."""
         arrays = columns_by_name(frame)
         if arrays is None:
-            raise DataError(
+            raise errors.DataError(
                 f"party {party!r}, {_ARRAYS}: columns are given by name, as a data frame or {{'age': ages}}, not as "
                 f"{type(frame).__name__}."
             )
@@ -432,11 +423,11 @@ def _array_rows(
         spreads.add(column, result.raw)
     rows = len(next(iter(coded.values())).values)
     if not rows:
-        raise DataUnreadable(f"{where}: there are no rows.")
+        raise errors.DataUnreadable(f"{where}: there are no rows.")
     spelt = _array_ids(where, arrays, schema, ids)
     spelt = of_texts([str(number) for number in range(rows)]) if spelt is None else spelt
     if len(spelt) != rows:
-        raise DataError(f"{where}: {len(spelt)} ids for {rows} rows.")
+        raise errors.DataError(f"{where}: {len(spelt)} ids for {rows} rows.")
     repeated = rows - len(set(texts(spelt)))
     refuse_ids(missing_ids(spelt), repeated, schema.id_columns, where=where)
     log = ClippingLog()
@@ -459,7 +450,7 @@ def _array_ids(
     if len(given) < len(columns):
         absent = next(key for key in columns if key not in arrays)
         close = nearest_name(absent, arrays)
-        raise ColumnMissing(f"{where}: id column {absent!r} is declared but missing.{close}")
+        raise errors.ColumnMissing(f"{where}: id column {absent!r} is declared but missing.{close}")
     for key, values in zip(columns, given, strict=True):
         refuse_shape(values, f"{where}, id column {key!r}")
     return spell_ids(given, columns, schema.id_spelling, where=where)
@@ -492,9 +483,9 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 def check_declared(party: object, schema: object) -> None:
     if not isinstance(party, str):
-        raise DataError(f"a table belongs to a party; found {party!r}. Give the party's name.")
+        raise errors.DataError(f"a table belongs to a party; found {party!r}. Give the party's name.")
     if not isinstance(schema, Schema):
-        raise SchemaError(
+        raise errors.SchemaError(
             f"a table is declared by a Schema, not by {type(schema).__name__}. `Schema.load` reads one from a file, "
             "`Schema.parse` from a text."
         )
@@ -513,7 +504,7 @@ class AlignedTable:
 
     def __post_init__(self) -> None:
         if self.rows != self.table.rows:
-            raise DataError(
+            raise errors.DataError(
                 f"party {self.party!r}: {self.rows} rows were aligned, but {self.table.name} has {self.table.rows}."
             )
 
@@ -561,7 +552,7 @@ def check_schema(path: Path, source: Source | None = None, *, party: str = "") -
             schema = Schema.load(path)
             if source is not None and not absent:
                 SourceRows(party, source, schema)
-    except InputError as wrong:
+    except errors.InputError as wrong:
         mistake = str(wrong)
     return Findings(document.name, blank, absent, mistake)
 
@@ -570,7 +561,7 @@ def _declared(data: Mapping[str, Any]) -> list[str]:
     identity, columns, label = data.get("id"), data.get("columns"), data.get("label")
     named = [identity.get("column") if isinstance(identity, Mapping) else identity]
     # Where a name is wrong, reading the schema says so.
-    with suppress(Misdeclared):
+    with suppress(errors.Misdeclared):
         names = columns if isinstance(columns, Mapping) else ()
         named += [name for written in names for name in expand_name(written, ("columns", written))]
     named += [label.get("column")] if isinstance(label, Mapping) else []

@@ -62,7 +62,7 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
     table.check()
     scores, truth = [], []
     for block in table.blocks():
-        scores.append(predict.scores_of(model, predict.features_of(block, model.frame)))
+        scores.append(predict.scores_of(model, model.frame.block_features(block)))
         truth.append(np.asarray(block.label))
     given = np.concatenate(scores)
     if isinstance(model, ModelFile) and not declared.classes:
@@ -250,7 +250,12 @@ def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Ev
         _check_parties(federation, "the model reads columns of", [party for party, _ in whole.frame.encoders])
         task = linear_task(whole, federation.group.owners, price, alignment=federation.alignment)
     for party, encoder in task.frame.encoders:
-        check_columns(party, encoder, tables[party], task.frame)
+        check_columns(party, encoder, tables[party], "judge on")
+        labels = tables[party].schema.labels
+        if labels and task.frame.label.label not in labels:
+            raise errors.LabelMismatch(
+                f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
+            )
         people = stored.people.get(party)
         if people is None or federation.held_out is not None or federation.public:
             continue
@@ -311,17 +316,13 @@ def _stored_network_task(stored: Stored, federation: Federation, price: Price) -
     return network_task(network, first, price, alignment=federation.alignment)
 
 
-def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) -> None:
+def check_columns(party: str, encoder: Encoder, table: Table, purpose: str) -> None:
     declared = set(table.schema.columns)
     missing = [column.name for column in encoder.columns if column not in declared]
     if missing:
         raise errors.ColumnMissing(
-            f"{party}: the model reads {', '.join(missing)}, which the people to judge on do not have, or which are "
+            f"{party}: the model reads {', '.join(missing)}, which the people to {purpose} do not have, or which are "
             "declared otherwise than in training. Declare them alike."
-        )
-    if table.schema.labels and frame.label.label not in table.schema.labels:
-        raise errors.LabelMismatch(
-            f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.block import Block, Wrong, usable_blocks
+from colonnade.data.block import Wrong, usable_blocks
 from colonnade.data.declaring import nearest_name
 from colonnade.data.files import csv_text, open_file
 from colonnade.data.labels import Label
@@ -128,7 +127,7 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
     ids = tuple(table.ids())
     left_out: tuple[tuple[str, str], ...] = ()
     try:
-        features = np.concatenate([features_of(block, model.frame) for block in table.blocks()])
+        features = np.concatenate([model.frame.block_features(block) for block in table.blocks()])
     except BadValues:
         wrong: Wrong = {}
         if not strict:
@@ -137,7 +136,7 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
             for block, odd in usable_blocks(relation, list(columns), size=BLOCK_ROWS):
                 wrong |= odd
                 if block.rows:
-                    usable.append(features_of(block, model.frame))
+                    usable.append(model.frame.block_features(block))
             features = np.concatenate(usable)
         if not 0 < len(wrong) < len(ids):
             raise
@@ -157,9 +156,7 @@ def scores_of(model: Saved, features: Array) -> Array:
 def rows_of_model(
     frame: InputSpec, path: Path, id_columns: tuple[str, ...], *, label: Label | None = None
 ) -> Table:
-    declared = (column for _, encoder in frame.encoders for column in encoder.columns)
-    columns = [replace(column, name=name) for name, column in zip(frame.column_names, declared, strict=True)]
-    return Table("rows", path, Schema(id_columns, tuple(columns), label=label))
+    return Table("rows", path, Schema(id_columns, frame.named_columns, label=label))
 
 
 def score_job(
@@ -267,15 +264,6 @@ def network_of(stored: Stored, first: NetworkFile) -> Network:
 def names_of(model: Saved) -> tuple[str, ...]:
     width = len(model.weights) if isinstance(model, ModelFile) else 1
     return model.reading.names(model.frame.label, width)
-
-
-def features_of(block: Block, frame: InputSpec) -> Array:
-    """Rows of one file as features: each party's columns under the names that the frame gives them."""
-    names, parts = iter(frame.column_names), []
-    for _, encoder in frame.encoders:
-        own = {column.name: block.columns[next(names)] for column in encoder.columns}
-        parts.append(encoder.encode(Block(own, None, block.rows)))
-    return np.concatenate(parts, axis=1) / math.sqrt(frame.attributes)
 
 
 def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable
 from colonnade.errors import CannotWrite, ColonnadeError, ModelDamaged
-from colonnade.federation.files import make_folder, write_whole
+from colonnade.federation.files import STANDING, make_folder, write_whole
 from colonnade.ledger import Cut, Ledger
 from colonnade.ledger.release import PartName
 from colonnade.models.files.document import MODEL, PARTIES, PEOPLE
@@ -76,12 +76,7 @@ def _place(ledger: Path, dataset: str) -> Path:
     return ledger.with_name(f"{ledger.name}.cut.{name}.json")
 
 
-OUTCOME, LOG, JOURNAL = "outcome.json", "log.jsonl", "journal"
-STANDING = "standing.json"
-"""Where a run is and whose approval it waits for, while it goes on."""
 RECORDED_SECONDS = 1.0
-PAID = "paid.json"
-"""What is known of a release that was opened, until the run's folder is whole."""
 
 
 class Saves(Protocol):
@@ -117,19 +112,6 @@ class ProgressFile:
         # How far a run is, is never a reason to end it.
         with suppress(OSError):
             write_whole(self._folder / STANDING, json.dumps(facts) + "\n", own=True)
-
-
-def standing_of(folder: Path) -> dict[str, Any]:
-    """What a run that goes on noted of where it is; nothing if it noted nothing, or it cannot be read."""
-    try:
-        facts = json.loads((folder / STANDING).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
-
-
-def waits_for(folder: Path) -> list[str]:
-    return [str(name) for name in standing_of(folder).get("waits", ())]
 
 
 def own_file(folder: Path, party: str, name: str) -> Path:

@@ -9,23 +9,11 @@ from functools import lru_cache
 
 from colonnade.errors import InputError, PrivacyError
 from colonnade.ledger.release import LedgerLine, Release
+from colonnade.privacy import observers
 from colonnade.privacy.events import Composed, Event, Repeated
 from colonnade.privacy.guarantee import account as account_for
 from colonnade.privacy.guarantee import replaced_from_zeroed
-from colonnade.privacy.observers import (
-    SERVER_NAME,
-    ZERO_OUT,
-    ColumnsOf,
-    Observer,
-    OthersPart,
-    PartOf,
-    Replace,
-    Unit,
-    ZeroOut,
-    members_of,
-    named_observer,
-    parse_unit,
-)
+from colonnade.privacy.observers import SERVER_NAME, members_of, named_observer, parse_unit
 
 ANY = "*"
 
@@ -157,7 +145,7 @@ def bound(release: Release, account: Account, delta: float) -> Bound:
         return Bound(named)
     unit, observer = parse_unit(account.unit), named_observer(account.observer)
     view = _View.of(release, observer)
-    party = unit.party if isinstance(unit, PartOf | ColumnsOf) else None
+    party = unit.party if isinstance(unit, observers.PartOf | observers.ColumnsOf) else None
     if view.nothing or (party and release.owners is not None and party not in release.owners):
         return Bound(())
     requested = _Parts.of(unit, observer)
@@ -172,7 +160,7 @@ def bound(release: Release, account: Account, delta: float) -> Bound:
         ]
     if requested is not None and not candidates:
         # Two steps by way of the zero row: never tighter than a line about a record that is replaced.
-        zeroed = [_doubled(_events(lines)) for lines in groups if lines[0].unit == ZERO_OUT.name]
+        zeroed = [_doubled(_events(lines)) for lines in groups if lines[0].unit == observers.ZERO_OUT.name]
         candidates = [events for events in zeroed if events is not None]
     if candidates:
         return Bound(
@@ -190,7 +178,7 @@ class _View:
     members: frozenset[str] | None
 
     @classmethod
-    def of(cls, release: Release, observer: Observer) -> _View:
+    def of(cls, release: Release, observer: observers.Observer) -> _View:
         looking = members_of(observer)
         if release.owners is not None:
             # An organisation that is the server of one run and a party of another is one observer.
@@ -230,7 +218,7 @@ class _View:
     def shares(self) -> int:
         return len(self.looking & set(self.release.share_holders))
 
-    def within(self, other: Observer) -> bool:
+    def within(self, other: observers.Observer) -> bool:
         """Whether the other observer saw at least as much."""
         # Of a coalition of which nobody knows who took part, somebody who is all of it saw as much.
         return (self.looking if self.members is None else self.members) <= members_of(other)
@@ -266,16 +254,16 @@ class _Parts:
     but: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, unit: Unit, observer: Observer) -> _Parts | None:
+    def of(cls, unit: observers.Unit, observer: observers.Observer) -> _Parts | None:
         """The parts that a unit replaces in one record; None for a unit that does something else."""
         match unit:
-            case PartOf(party=party):
+            case observers.PartOf(party=party):
                 return cls(frozenset({party}))
-            case OthersPart():
+            case observers.OthersPart():
                 return cls(frozenset(), members_of(observer) - {SERVER_NAME})
-            case Replace():
+            case observers.Replace():
                 return cls(frozenset())
-            case ZeroOut() | ColumnsOf():
+            case observers.ZeroOut() | observers.ColumnsOf():
                 return None
         # A unit that is not named here is bounded by no line until somebody has proved which ones do.
         raise ValueError(f"no rule says which lines bound the unit {unit.name!r} (docs/proofs/ledger.md)")
@@ -293,13 +281,13 @@ class _Parts:
         return parties & self.only if self.only else parties - self.but
 
 
-def _contains(line: LedgerLine, unit: Unit, requested: _Parts | None, release: Release) -> bool:
+def _contains(line: LedgerLine, unit: observers.Unit, requested: _Parts | None, release: Release) -> bool:
     theirs = parse_unit(line.unit)
     if requested is None:
         # No line about one record bounds whole columns, and a zeroed row need not be a row that a record can have.
         return theirs == unit
     # Columns that are replaced in every record are replaced in one.
-    theirs = PartOf(theirs.party) if isinstance(theirs, ColumnsOf) else theirs
+    theirs = observers.PartOf(theirs.party) if isinstance(theirs, observers.ColumnsOf) else theirs
     stated = _Parts.of(theirs, named_observer(line.observer))
     return stated is not None and requested.within(stated, release)
 

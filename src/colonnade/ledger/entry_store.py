@@ -17,14 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import (
-    LedgerAltered,
-    LedgerError,
-    LedgerExists,
-    LedgerLocked,
-    LedgerMissing,
-    LedgerNewer,
-)
+from colonnade import errors
 
 GENESIS = "0" * 64
 
@@ -84,14 +77,14 @@ def follow(rows: Iterable[Row], *, seq: int, head: str, where: str) -> Iterator[
     """
     for row in rows:
         if row.seq != seq + 1:
-            raise LedgerAltered(
+            raise errors.LedgerAltered(
                 f"{where}: entry {seq + 1} is missing (entry {row.seq} is in its place), so entries were "
                 "removed. Restore the file from a copy, and ask peers for their receipts."
             )
         seq += 1
         text, digest = row.text, row.hash
         if not isinstance(text, bytes) or digest != (head := link(head, text)).encode():
-            raise LedgerAltered(
+            raise errors.LedgerAltered(
                 f"{where}: entry {seq} does not match its hash, so it or an entry before it was altered. "
                 "Restore the file from a copy, and ask peers for their receipts."
             )
@@ -99,7 +92,9 @@ def follow(rows: Iterable[Row], *, seq: int, head: str, where: str) -> Iterator[
             entry = _parse(seq, text.decode(), head)
         except (ValueError, KeyError, TypeError) as error:
             # The hash is right, so whoever wrote this knew the chain but not the format.
-            raise LedgerAltered(f"{where}: entry {seq} is not written as ledger entries are.") from error
+            raise errors.LedgerAltered(
+                f"{where}: entry {seq} is not written as ledger entries are."
+            ) from error
         yield entry
 
 
@@ -149,7 +144,7 @@ class Page:
         """Raise `LedgerAltered` unless every page of the file is as SQLite keeps it."""
         answer = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
         if answer != (b"ok",):
-            raise LedgerAltered(
+            raise errors.LedgerAltered(
                 f"{where}: the file is damaged outside its entries. Restore it from a copy, and ask peers for their "
                 "receipts."
             )
@@ -168,17 +163,21 @@ def lay_out(connection: sqlite3.Connection, first: Entry) -> None:
     Page(connection).append(first)
 
 
-def check_layout(connection: sqlite3.Connection, where: str) -> None:
-    """Return if the format is one we read and the table is as `lay_out` made it."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+def check_format(version: int, where: str) -> None:
     if version > FORMAT:
-        raise LedgerNewer(
+        raise errors.LedgerNewer(
             f"{where}: written in ledger format {version}; this version of Colonnade reads up to {FORMAT}. "
             "Install a newer Colonnade."
         )
+
+
+def check_layout(connection: sqlite3.Connection, where: str) -> None:
+    """Return if the format is one we read and the table is as `lay_out` made it."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    check_format(version, where)
     statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
     if statements != {statement.encode() for statement in _SCHEMA}:
-        raise LedgerAltered(
+        raise errors.LedgerAltered(
             f"{where}: its table or the guards that keep it append-only are not as Colonnade made them. "
             "Restore the file from a copy, and ask peers for their receipts."
         )
@@ -216,12 +215,12 @@ class FileEntryStore:
                 _take_name(making, path)
             _sync_directory(path.parent)
         except FileExistsError:
-            raise LedgerExists(
+            raise errors.LedgerExists(
                 f"{path}: cannot create a ledger here, because the file exists. Open it with Ledger.open, or "
                 "choose another name; never delete a ledger whose data are still in use."
             ) from None
         except OSError as error:
-            raise LedgerError(
+            raise errors.LedgerError(
                 f"{path}: cannot create a ledger here ({error.strerror}). Choose a directory that exists and "
                 "that this user may write to."
             ) from error
@@ -230,20 +229,20 @@ class FileEntryStore:
     @classmethod
     def open(cls, path: Path, *, patience: float) -> FileEntryStore:
         if not path.exists():
-            raise LedgerMissing(
+            raise errors.LedgerMissing(
                 f"{path}: there is no ledger here. Create one with Ledger.create, or correct the path."
             )
         if not path.is_file():
-            raise LedgerError(
+            raise errors.LedgerError(
                 f"{path}: a ledger is a file, and this is a directory or a device. Correct the path."
             )
         if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
-            raise LedgerError(
+            raise errors.LedgerError(
                 f"{path}: this user may not write to the ledger or its directory. Give it write permission; to "
                 "read only, copy the file elsewhere and open the copy."
             )
         if path.stat().st_size == 0:
-            raise LedgerError(
+            raise errors.LedgerError(
                 f"{path}: this file is empty, not a ledger; perhaps its creation was interrupted. If no ledger "
                 "was ever there, delete it and create one; otherwise restore the file from a copy."
             )
@@ -277,7 +276,7 @@ class FileEntryStore:
                 _configure(connection)
                 # Before what would change another program's database.
                 if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
-                    raise LedgerError(
+                    raise errors.LedgerError(
                         f"{self.where}: this is a database, but not a Colonnade ledger. Correct the path."
                     )
                 mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -294,7 +293,7 @@ class FileEntryStore:
                 break
         if mode != b"wal":
             connection.execute("ROLLBACK")
-            raise LedgerError(
+            raise errors.LedgerError(
                 f"{self.where}: this file system cannot hold a write-ahead log. Move the ledger to a local disk."
             )
 
@@ -372,27 +371,27 @@ def _translated(where: str) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         # SQLite quotes the damaged text in its message, and the message then is no text.
-        raise LedgerAltered(_damaged(where, "text that is no text")) from error
+        raise errors.LedgerAltered(_damaged(where, "text that is no text")) from error
     except sqlite3.Error as error:
         code = _primary(error)
         if code in _LOCKED:
-            raise LedgerLocked(
+            raise errors.LedgerLocked(
                 f"{where}: another process holds this ledger. Wait for it or end it, then run again; nothing "
                 "was written."
             ) from error
         if code == sqlite3.SQLITE_NOTADB:
-            raise LedgerError(f"{where}: this file is not a ledger. Correct the path.") from error
+            raise errors.LedgerError(f"{where}: this file is not a ledger. Correct the path.") from error
         if code in _DAMAGED:
-            raise LedgerAltered(_damaged(where, str(error))) from error
+            raise errors.LedgerAltered(_damaged(where, str(error))) from error
         if code == sqlite3.SQLITE_FULL:
-            raise LedgerError(f"{where}: the disk is full. Make room, then run again.") from error
+            raise errors.LedgerError(f"{where}: the disk is full. Make room, then run again.") from error
         if code == sqlite3.SQLITE_IOERR:
             # So SQLite calls a disk that has no room for its log, too.
-            raise LedgerError(
+            raise errors.LedgerError(
                 f"{where}: the ledger cannot be read or written ({error}). Its disk is full or fails: make room, or "
                 "move the ledger with what lies beside it to another disk, then run again."
             ) from error
-        raise LedgerError(f"{where}: the ledger cannot be read or written ({error}).") from error
+        raise errors.LedgerError(f"{where}: the ledger cannot be read or written ({error}).") from error
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer, path_of
+from colonnade.errors import LedgerAltered, LedgerError, path_of
 from colonnade.ledger import admission, entry_store
 from colonnade.ledger.admission import Claim, Opening, Verified
 from colonnade.ledger.bounds import Budget, named_account, named_pattern
-from colonnade.ledger.entry_store import FORMAT, GENESIS, Entry, EntryStore, Page
+from colonnade.ledger.entry_store import GENESIS, Entry, EntryStore, Page
 from colonnade.ledger.release import Receipt, Release
 from colonnade.ledger.state import Comparison, Decision, LedgerState, Total, budget_to_data, totals_table
 
@@ -55,11 +55,7 @@ class Ledger:
         self._state = LedgerState(journal.where)
         with journal.reading() as page:
             self._catch_up(page)
-        if self._state.format > FORMAT:
-            raise LedgerNewer(
-                f"{journal.where}: written in ledger format {self._state.format}; this version of Colonnade "
-                f"reads up to {FORMAT}. Install a newer Colonnade."
-            )
+        entry_store.check_format(self._state.format, journal.where)
 
     @classmethod
     def create(cls, path: str | Path, party: str, *, patience: float = PATIENCE, reason: str = "") -> Ledger:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.arrays import columns_by_name
+from colonnade.data.block import Block, code_mapping
 from colonnade.data.declaring import nearest_name
 from colonnade.data.encoder import Encoder
 from colonnade.data.kinds import Column
 from colonnade.data.labels import LabelBlock
-from colonnade.errors import ColumnMissing, DataError, ModelError
+from colonnade.errors import DataError, ModelError
 
 Array = NDArray[np.float64]
 Encoders = Sequence[tuple[str, Encoder]]
@@ -54,35 +55,6 @@ def feature_names(encoders: Encoders) -> tuple[str, ...]:
             plain = columns[column] <= 1 and features[name] == 1
             named.append(name if plain else f"{party}.{name}")
     return tuple(named)
-
-
-def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = None) -> Array:
-    """One row of features per person, encoded and divided by √m, m being `attributes` or those of these encoders.
-
-    Raw columns are found by name; an array without names holds features that are already encoded.
-    """
-    table = columns_by_name(rows)
-    if table is None:
-        return _encoded(rows, sum(encoder.width for _, encoder in encoders))
-    if attributes is None:
-        attributes = sum(encoder.attributes for _, encoder in encoders)
-    wanted = iter(column_names(encoders))
-    blocks = []
-    for _, encoder in encoders:
-        raw = {}
-        for column in encoder.columns:
-            if (name := next(wanted)) not in table:
-                raise ColumnMissing(
-                    f"column {name!r} is missing from the rows.{nearest_name(name, map(str, table))} Give every raw "
-                    "column of the release by name, or an array of encoded features."
-                )
-            raw[column.name] = table[name]
-        if encoder.columns:
-            blocks.append(encoder.encode(raw))
-    lengths = {len(block) for block in blocks}
-    if len(lengths) > 1:
-        raise DataError("the columns of these rows have different lengths.")
-    return np.concatenate(blocks, axis=1) / math.sqrt(attributes)
 
 
 def _encoded(rows: Any, width: int) -> Array:
@@ -123,9 +95,28 @@ class ReadsPeople:
         """The raw columns that `features` reads; one that two parties use is written party.column."""
         return column_names(self.encoders)
 
+    @property
+    def named_columns(self) -> tuple[Column, ...]:
+        """The raw columns as they are declared, under those names."""
+        declared = (column for _, encoder in self.encoders for column in encoder.columns)
+        return tuple(
+            replace(column, name=name) for name, column in zip(self.column_names, declared, strict=True)
+        )
+
     def features(self, rows: Rows) -> Array:
-        """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
-        return feature_rows(rows, self.encoders, attributes=self.attributes)
+        """People as rows of features, divided by √m: raw columns by name are encoded, encoded rows are checked."""
+        table = columns_by_name(rows)
+        if table is None:
+            return _encoded(rows, self.columns)
+        return self.block_features(code_mapping(table, self.named_columns))
+
+    def block_features(self, block: Block) -> Array:
+        """The same of `named_columns` in a block."""
+        names, parts = iter(self.column_names), []
+        for _, encoder in self.encoders:
+            own = {column.name: block.columns[next(names)] for column in encoder.columns}
+            parts.append(encoder.encode(Block(own, None, block.rows)))
+        return np.concatenate(parts, axis=1) / math.sqrt(self.attributes)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise, MatrixGaussianNoise
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise, PolyaNoise
-from colonnade.noise.mechanism import VectorChange
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise, binomial
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
+from colonnade.privacy.sensitivity.matrix import VectorChange
 
 __all__ = [
     "DiscreteGaussianNoise",

@@ -18,16 +18,8 @@ from numpy.typing import NDArray
 from colonnade.errors import PlanError
 from colonnade.noise.mechanism import exact_positive, share, unknown_fraction
 from colonnade.noise.sampler import LARGEST_DRAW, PRECISION, sample, sample_symmetric, scaled_decay, side_of
-from colonnade.privacy.events import (
-    COARSE_BITS,
-    FINE_BITS,
-    FINEST_BITS,
-    Approximated,
-    DiscreteGaussian,
-    Event,
-    MatrixChange,
-    Number,
-)
+from colonnade.privacy import events
+from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Event, MatrixChange, Number
 from colonnade.privacy.guarantee import ROUNDING_VARIANCES
 from colonnade.randomness import Randomness
 
@@ -126,8 +118,8 @@ class DiscreteGaussianNoise:
         part = self.part(of).sigma_squared
         if of == 1 and part < smallest_part(self.bits):
             left, unknown = Fraction(1), 1
-        leaf = DiscreteGaussian(sensitivity, self.sigma_squared * left, coordinates=entries)
-        return Approximated(leaf, draws=unknown * entries, bits=self.bits)
+        leaf = events.DiscreteGaussian(sensitivity, self.sigma_squared * left, coordinates=entries)
+        return events.Approximated(leaf, draws=unknown * entries, bits=self.bits)
 
 
 @dataclass(frozen=True)
@@ -189,8 +181,8 @@ def matrix_gaussian_event(
     entries = LARGEST_DRAW if size is None else size * (size + 1) // 2
     # Calibration also looks where no sampler goes; as good as no noise is no more than there is.
     left = max(variance - ROUNDING_VARIANCES[FINE_BITS], min(variance, SMALLEST_VARIANCE))
-    leaf = DiscreteGaussian(change.frobenius, left, coordinates=max(2, entries))
-    return Approximated(leaf, draws=parts * entries, bits=bits)
+    leaf = events.DiscreteGaussian(change.frobenius, left, coordinates=max(2, entries))
+    return events.Approximated(leaf, draws=parts * entries, bits=bits)
 
 
 def checked_variance(variance: object, bits: int = COARSE_BITS) -> Fraction:

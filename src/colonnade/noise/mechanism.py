@@ -7,7 +7,6 @@ knows those. What hides the data from that observer is the rest, and `event` des
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
@@ -15,28 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError, PrivacyError
-from colonnade.privacy.events import Event, Number
+from colonnade.privacy.events import Event
 from colonnade.randomness import Randomness
 
 Change = TypeVar("Change", contravariant=True)
-
-
-class Norms(Protocol):
-    """How far one unit of privacy moves an integer vector, in L1 and in L2."""
-
-    @property
-    def l1(self) -> Number: ...
-
-    @property
-    def l2(self) -> Number: ...
-
-
-@dataclass(frozen=True)
-class VectorChange:
-    """Norms written down by hand."""
-
-    l1: Number
-    l2: Number
 
 
 class Noise(Protocol):

@@ -16,19 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
-from colonnade.noise.mechanism import Norms, exact_positive, share, unknown_fraction
-from colonnade.noise.sampler import (
-    LARGEST_DRAW,
-    PRECISION,
-    SLACK,
-    real,
-    sample,
-    sample_symmetric,
-    scaled_floor,
-    side_of,
-    working,
-)
+from colonnade.noise import sampler
+from colonnade.noise.mechanism import exact_positive, share, unknown_fraction
+from colonnade.noise.sampler import LARGEST_DRAW, PRECISION, SLACK, real, scaled_floor, working
 from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, Skellam
+from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.randomness import Randomness
 
 SMALLEST_MU = Fraction(1, 10**9)
@@ -140,10 +132,16 @@ class SkellamNoise:
 
     def draw(self, shape: int | Sequence[int], randomness: Randomness) -> NDArray[np.int64]:
         """Independent draws, each within 2^-100 of Sk(μ) in total variation."""
-        return sample(SkellamLaw(self.mu), shape, randomness)
+        return sampler.sample(SkellamLaw(self.mu), shape, randomness)
 
     def event(
-        self, change: Norms, *, known: int = 0, parts: int = 1, of: int = 1, entries: int = LARGEST_DRAW
+        self,
+        change: VectorChange,
+        *,
+        known: int = 0,
+        parts: int = 1,
+        of: int = 1,
+        entries: int = LARGEST_DRAW,
     ) -> Event:
         """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
 
@@ -178,11 +176,11 @@ class MatrixSkellamNoise:
 
     def draw_symmetric(self, size: int, randomness: Randomness) -> NDArray[np.int64]:
         """A size × size symmetric integer matrix; each unordered entry is drawn once."""
-        return sample_symmetric(SkellamLaw(self.mu), SkellamLaw(self.mu / 2), size, randomness)
+        return sampler.sample_symmetric(SkellamLaw(self.mu), SkellamLaw(self.mu / 2), size, randomness)
 
     def draw(self, shape: int | Sequence[int], randomness: Randomness) -> NDArray[np.int64]:
         """As `draw_symmetric`, for callers that know a shape (n, n)."""
-        return self.draw_symmetric(side_of(shape), randomness)
+        return self.draw_symmetric(sampler.side_of(shape), randomness)
 
     def event(
         self, change: MatrixChange, *, known: int = 0, parts: int = 1, of: int = 1, size: int | None = None

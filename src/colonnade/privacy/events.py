@@ -234,8 +234,6 @@ FINE_BITS = 1000
 """Of samplers for plans whose ε is so large that e^ε times 2⁻¹⁰⁰ would be felt in δ."""
 FINEST_BITS = 2000
 """Of those whose ε is so large that e^ε times 2⁻¹⁰⁰⁰ would be."""
-TOTAL_VARIATION_PER_DRAW = Fraction(1, 2**COARSE_BITS)
-"""How far one draw of a truncated sampler may be from its law, unless its event says how many bits it has."""
 
 
 @dataclass(frozen=True)

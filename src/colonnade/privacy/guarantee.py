@@ -10,40 +10,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 from colonnade.errors import PrivacyError
-from colonnade.privacy.events import (
-    COARSE_BITS,
-    FINE_BITS,
-    FINEST_BITS,
-    Approximated,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    Items,
-    Laplace,
-    Leaf,
-    MatrixChange,
-    MatrixSkellam,
-    Number,
-    PerStep,
-    PoissonBinomial,
-    PoissonSampled,
-    Repeated,
-    Skellam,
-    contains_sampling,
-    itemise,
-)
+from colonnade.privacy import events, renyi
+from colonnade.privacy.events import Event, Items, Leaf
 from colonnade.privacy.loss import LEAST_DELTA, loss_distribution
 from colonnade.privacy.observers import ZERO_OUT, Observer, Unit
-from colonnade.privacy.renyi import (
-    gaussian_delta,
-    gaussian_epsilon,
-    least_delta,
-    least_epsilon,
-    pure_epsilon,
-    round_up,
-)
+from colonnade.privacy.renyi import round_up
 
 _LOSS_NAME = "privacy loss distribution"
 _TYPICAL_DELTA = 1e-6
@@ -59,7 +30,7 @@ class Point:
 
 def epsilon_routes(items: Items, delta: float) -> Point:
     """The least ε at this δ over all routes."""
-    pure = Point(pure_epsilon(items), "pure")
+    pure = Point(renyi.pure_epsilon(items), "pure")
     if delta == 0:
         if math.isinf(pure.value):
             raise PrivacyError(
@@ -69,8 +40,8 @@ def epsilon_routes(items: Items, delta: float) -> Point:
         return pure
     mu = gaussian_mu_of(items)
     if mu is not None:
-        return _least([pure, Point(round_up(gaussian_epsilon(mu, delta)), _gaussian_name(mu))])
-    epsilon, order = least_epsilon(items, delta)
+        return _least([pure, Point(round_up(renyi.gaussian_epsilon(mu, delta)), _gaussian_name(mu))])
+    epsilon, order = renyi.least_epsilon(items, delta)
     points = [pure, Point(round_up(epsilon), _renyi_name(order))]
     losses = loss_distribution(items, epsilon) if delta >= LEAST_DELTA else None
     if losses is not None:
@@ -80,15 +51,17 @@ def epsilon_routes(items: Items, delta: float) -> Point:
 
 def least_delta_of_routes(items: Items, epsilon: float) -> Point:
     """The least δ at this ε over all routes."""
-    if pure_epsilon(items) <= epsilon:
+    if renyi.pure_epsilon(items) <= epsilon:
         return Point(0.0, "pure")
     mu = gaussian_mu_of(items)
     if mu is not None:
-        return Point(round_up(gaussian_delta(mu, epsilon)), _gaussian_name(mu))
-    delta, order = least_delta(items, epsilon)
+        return Point(round_up(renyi.gaussian_delta(mu, epsilon)), _gaussian_name(mu))
+    delta, order = renyi.least_delta(items, epsilon)
     points = [Point(round_up(delta), _renyi_name(order))]
     losses = (
-        loss_distribution(items, least_epsilon(items, _TYPICAL_DELTA)[0]) if delta >= LEAST_DELTA else None
+        loss_distribution(items, renyi.least_epsilon(items, _TYPICAL_DELTA)[0])
+        if delta >= LEAST_DELTA
+        else None
     )
     if losses is not None:
         points.append(Point(round_up(losses.delta(epsilon)), _LOSS_NAME))
@@ -99,9 +72,9 @@ def gaussian_mu_of(items: Items) -> float | None:
     """μ with μ² = Σ (Δ/σ)², if every leaf is normal noise."""
     squares = []
     for leaf, times in items.leaves:
-        if isinstance(leaf, Gaussian):
+        if isinstance(leaf, events.Gaussian):
             squares.append(times * float(leaf.sensitivity / leaf.sigma) ** 2)
-        elif isinstance(leaf, PerStep) and not leaf.discrete:
+        elif isinstance(leaf, events.PerStep) and not leaf.discrete:
             squares.append(times * leaf.sum_of_squares / float(leaf.sigma_squared))
         else:
             return None
@@ -120,7 +93,7 @@ def _gaussian_name(mu: float) -> str:
     return f"Gaussian (μ = {mu:.3g})"
 
 
-ROUNDING_VARIANCES = {COARSE_BITS: 4, FINE_BITS: 36, FINEST_BITS: 108}
+ROUNDING_VARIANCES = {events.COARSE_BITS: 4, events.FINE_BITS: 36, events.FINEST_BITS: 108}
 """s² by the bits of the samplers that it goes with, or more: 2·exp(−2π²s²) is below 2^−(bits + 12).
 
 The last is for s² = 72: the event of a matrix has 36 less already, and needs twice s² less in all
@@ -146,23 +119,25 @@ def _rounded(items: Items, used: int, distance: Fraction) -> Items | None:
     leaves: dict[Leaf, int] = {}
     entries = 0
     for leaf, times in items.leaves:
-        inner = leaf.event if isinstance(leaf, PoissonSampled) else leaf
-        if isinstance(inner, DiscreteGaussian) and inner.coordinates is not None:
+        inner = leaf.event if isinstance(leaf, events.PoissonSampled) else leaf
+        if isinstance(inner, events.DiscreteGaussian) and inner.coordinates is not None:
             if inner.sigma_squared <= used:
                 return None
             entries += times * inner.coordinates
-            inner = Gaussian(inner.sensitivity, root_below(Fraction(inner.sigma_squared) - used))
-        elif not isinstance(inner, Gaussian):
+            inner = events.Gaussian(inner.sensitivity, root_below(Fraction(inner.sigma_squared) - used))
+        elif not isinstance(inner, events.Gaussian):
             return None
         # A mixture over secret samples is rounded as each of its parts is.
-        replaced: Leaf = PoissonSampled(leaf.rate, inner) if isinstance(leaf, PoissonSampled) else inner
+        replaced: Leaf = (
+            events.PoissonSampled(leaf.rate, inner) if isinstance(leaf, events.PoissonSampled) else inner
+        )
         leaves[replaced] = leaves.get(replaced, 0) + times
     if not entries:
         return None
     return Items(frozenset(leaves.items()), items.draws + entries, items.total_variation + entries * distance)
 
 
-def root_below(square: Number) -> Fraction:
+def root_below(square: events.Number) -> Fraction:
     """A fraction that is at most the square root, and less than one part in 2¹²⁰ below it."""
     exact = Fraction(square)
     scale = 1 << max(0, _ROOT_BITS - (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2)
@@ -176,28 +151,28 @@ def replaced_from_zeroed(event: Event) -> Event | None:
     (docs/proofs/ledger.md).
     """
     match event:
-        case Gaussian() | DiscreteGaussian() | Laplace() | DiscreteLaplace():
+        case events.Gaussian() | events.DiscreteGaussian() | events.Laplace() | events.DiscreteLaplace():
             return replace(event, sensitivity=2 * event.sensitivity)
-        case Skellam():
+        case events.Skellam():
             return replace(event, l1=2 * event.l1, l2=2 * event.l2)
-        case MatrixSkellam(change=change):
+        case events.MatrixSkellam(change=change):
             return replace(event, change=_doubled(change))
-        case PerStep():
+        case events.PerStep():
             return replace(event, sensitivities=tuple(2 * step for step in event.sensitivities))
-        case PoissonBinomial():
+        case events.PoissonBinomial():
             return None
-        case PoissonSampled():
+        case events.PoissonSampled():
             return replaced_from_zeroed(event.event)
-        case Repeated() | Approximated():
+        case events.Repeated() | events.Approximated():
             inner = replaced_from_zeroed(event.event)
             return None if inner is None else replace(event, event=inner)
     parts = tuple(replaced_from_zeroed(part) for part in event.events)
     known = tuple(part for part in parts if part is not None)
-    return Composed(known) if len(known) == len(parts) else None
+    return events.Composed(known) if len(known) == len(parts) else None
 
 
-def _doubled(change: MatrixChange) -> MatrixChange:
-    return MatrixChange(
+def _doubled(change: events.MatrixChange) -> events.MatrixChange:
+    return events.MatrixChange(
         frobenius=2 * change.frobenius,
         weighted_l1=2 * change.weighted_l1,
         fourth=4 * change.fourth,  # a sum of squares
@@ -263,7 +238,7 @@ def account(event: Event, delta: float) -> AccountedCost:
 @lru_cache(maxsize=1024, typed=True)
 def _account(event: Event, delta: float) -> AccountedCost:
     # The same event is often asked about more than once, for the server and for readers.
-    items = itemise(event)
+    items = events.itemise(event)
     # Roundings that add less to δ leave less noise: once one is affordable the next is not asked.
     rounded = (point for form in rounded_normals(items) if (point := _least_epsilon(form, delta)) is not None)
     points = [point for point in (_least_epsilon(items, delta), next(rounded, None)) if point is not None]
@@ -281,7 +256,7 @@ def delta_at(event: Event, epsilon: float) -> float:
     """The least δ that is proved for this event at this ε, over all sound routes; at most 1."""
     if not epsilon >= 0:
         raise ValueError(f"ε must not be negative, found {epsilon}")
-    items = itemise(event)
+    items = events.itemise(event)
     deltas = [
         least_delta_of_routes(form, epsilon).value + _distance_cost(form, epsilon)
         for form in (items, *rounded_normals(items))
@@ -300,7 +275,7 @@ def guarantee(
 
 def check_claim(event: Event, *, observer: Observer, unit: Unit) -> None:
     """Refuses an event that relies on a secret sample for an observer or a unit the sample does not help against."""
-    if not contains_sampling(event):
+    if not events.contains_sampling(event):
         return
     if observer.knows_batches:
         raise PrivacyError(

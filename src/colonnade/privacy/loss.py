@@ -12,19 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.numbers.threads import one_thread
+from colonnade.privacy import events
 from colonnade.privacy.distributions import MAX_TABLE, groups, log_skellam, probabilities, worst_pairs
-from colonnade.privacy.events import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Items,
-    Laplace,
-    Leaf,
-    PerStep,
-    PoissonBinomial,
-    PoissonSampled,
-    Skellam,
-)
+from colonnade.privacy.events import Items, Leaf
 
 if TYPE_CHECKING:
     from dp_accounting.pld.pld_pmf import PLDPmf
@@ -53,21 +43,21 @@ class HockeyStickCurve:
 def curves_of(leaf: Leaf) -> tuple[tuple[HockeyStickCurve, int], ...] | None:
     """The dominating curves of a leaf with their counts, or None if none is proved or it is too long."""
     match leaf:
-        case Gaussian():
+        case events.Gaussian():
             return _symmetric(_gaussian(float(leaf.sensitivity / leaf.sigma)))
-        case PerStep() if not leaf.discrete:
+        case events.PerStep() if not leaf.discrete:
             return _symmetric(_gaussian(math.sqrt(leaf.sum_of_squares / float(leaf.sigma_squared))))
-        case Laplace():
+        case events.Laplace():
             return _symmetric(_laplace(float(leaf.sensitivity / leaf.scale)))
-        case DiscreteLaplace():
+        case events.DiscreteLaplace():
             return _symmetric(_discrete_laplace(math.floor(leaf.sensitivity), float(leaf.scale)))
-        case DiscreteGaussian() if leaf.coordinates == 1:
+        case events.DiscreteGaussian() if leaf.coordinates == 1:
             return _symmetric(_discrete_gaussian(math.floor(leaf.sensitivity), float(leaf.sigma_squared)))
-        case Skellam() if leaf.coordinates == 1:
+        case events.Skellam() if leaf.coordinates == 1:
             return _symmetric(_skellam(math.floor(min(leaf.l1, leaf.l2)), float(leaf.mu)))
-        case PoissonBinomial():
+        case events.PoissonBinomial():
             return _poisson_binomial(leaf)
-        case PoissonSampled():
+        case events.PoissonSampled():
             inner = curves_of(leaf.event)  # type: ignore[arg-type]
             return (
                 None if inner is None else tuple((_sampled(c, float(leaf.rate)), count) for c, count in inner)
@@ -160,7 +150,7 @@ def _table(first: Floats, second: Floats, losses: Floats, *, missing: float) -> 
     return _both(float(losses[0]), delta)
 
 
-def _poisson_binomial(leaf: PoissonBinomial) -> tuple[tuple[HockeyStickCurve, int], ...]:
+def _poisson_binomial(leaf: events.PoissonBinomial) -> tuple[tuple[HockeyStickCurve, int], ...]:
     high, low = probabilities(leaf)
     if leaf.changed > 1:
         # Showing every changed coin costs at least as much, and exactly as much when all contributors change.
@@ -250,7 +240,7 @@ class LossDistribution:
 
 def loss_distribution(items: Items, scale: float) -> LossDistribution | None:
     """The loss of all these leaves together, if each has a curve; `scale` is a rough ε, from a quicker route."""
-    if any(isinstance(leaf, PerStep) and leaf.discrete for leaf, _ in items.leaves):
+    if any(isinstance(leaf, events.PerStep) and leaf.discrete for leaf, _ in items.leaves):
         return None  # no curve is proved for these, and a long schedule is slow to put in order
     # Scales within a factor of two share a grid, so that nearby questions share an answer.
     return _distribution(items, 2.0 ** math.ceil(math.log2(scale))) if 1e-6 < scale < 1e6 else None
@@ -261,7 +251,7 @@ def _distribution(items: Items, scale: float) -> LossDistribution | None:
     curves: list[tuple[HockeyStickCurve, int]] = []
     # Poisson binomials last: their curves take longest, and another leaf may have none.
     for leaf, times in sorted(
-        items.leaves, key=lambda item: (isinstance(item[0], PoissonBinomial), repr(item))
+        items.leaves, key=lambda item: (isinstance(item[0], events.PoissonBinomial), repr(item))
     ):
         of_leaf = curves_of(leaf)
         if of_leaf is None:

@@ -8,29 +8,8 @@ from fractions import Fraction
 from functools import cache, partial
 from typing import TypeAlias
 
-from colonnade.privacy.distributions import (
-    exact_order_limit,
-    exact_skellam_renyi,
-    poisson_binomial_renyi,
-    pure_loss,
-    sampled_renyi,
-    scaled_erfc,
-)
-from colonnade.privacy.events import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    Items,
-    Laplace,
-    Leaf,
-    MatrixSkellam,
-    PerStep,
-    PoissonBinomial,
-    PoissonSampled,
-    Skellam,
-    itemise,
-)
+from colonnade.privacy import distributions, events
+from colonnade.privacy.events import Event, Items, Leaf
 
 ROUNDING = 2.0**-40
 """Relative margin added to every ε and δ: far above what double arithmetic can lose, far below what is printed."""
@@ -123,7 +102,7 @@ _LAST_BITS = 2.0**-50
 def renyi(event: Event, order: float) -> float:
     """An upper bound on the Rényi divergence of this order between neighbours."""
     _check_order(order)
-    return renyi_curve(itemise(event))(order)
+    return renyi_curve(events.itemise(event))(order)
 
 
 def renyi_curve(items: Items) -> Curve:
@@ -153,19 +132,19 @@ def least_delta(items: Items, epsilon: float) -> tuple[float, float]:
 def rule_of(leaf: Leaf) -> Curve:
     """The curve of one leaf. What is left after the cases is a sample of a leaf; the type checker holds this."""
     match leaf:
-        case Gaussian():
+        case events.Gaussian():
             return _proportional((float(leaf.sensitivity) / float(leaf.sigma)) ** 2 / 2)
-        case DiscreteGaussian():
+        case events.DiscreteGaussian():
             return _proportional(float(leaf.sensitivity) ** 2 / (2 * float(leaf.sigma_squared)))
-        case PerStep():
+        case events.PerStep():
             return _proportional(leaf.sum_of_squares / (2 * float(leaf.sigma_squared)))
-        case Laplace():
+        case events.Laplace():
             return partial(laplace_renyi, float(leaf.sensitivity / leaf.scale))
-        case DiscreteLaplace():
+        case events.DiscreteLaplace():
             return partial(discrete_laplace_renyi, math.floor(leaf.sensitivity), float(leaf.scale))
-        case Skellam():
+        case events.Skellam():
             return partial(_skellam, leaf)
-        case MatrixSkellam():
+        case events.MatrixSkellam():
             return partial(
                 skellam_bound,
                 mu=float(leaf.mu),
@@ -174,14 +153,14 @@ def rule_of(leaf: Leaf) -> Curve:
                 fourth=float(leaf.change.fourth),
                 fourth_absolutes=float(leaf.change.fourth_l1),
             )
-        case PoissonBinomial():
-            return partial(poisson_binomial_renyi, leaf)
+        case events.PoissonBinomial():
+            return partial(distributions.poisson_binomial_renyi, leaf)
     return partial(_sampled, float(leaf.rate), cache(rule_of(leaf.event)))  # type: ignore[arg-type]
 
 
 def _sampled(rate: float, divergence: Callable[[float], float], order: float) -> float:
     """The formula of whole orders, or the divergence without sampling where the next whole order costs more."""
-    sampled = sampled_renyi(rate, divergence, order)
+    sampled = distributions.sampled_renyi(rate, divergence, order)
     return min(sampled, divergence(order)) if math.isfinite(sampled) else sampled
 
 
@@ -228,20 +207,20 @@ def skellam_bound(
     return whole * squares / (4 * mu) + min(small, 3 * absolutes / (4 * mu))
 
 
-def _skellam(leaf: Skellam, order: float) -> float:
+def _skellam(leaf: events.Skellam, order: float) -> float:
     l1, l2, mu = float(leaf.l1), float(leaf.l2), float(leaf.mu)
     bound = skellam_bound(order, mu=mu, squares=l2 * l2, absolutes=l1, fourth=l2 * l2, fourth_absolutes=l1)
     if leaf.coordinates == 1:
         shift = math.floor(min(leaf.l1, leaf.l2))
-        if order <= exact_order_limit(shift, mu):
-            return min(bound, exact_skellam_renyi(shift, mu, order))
+        if order <= distributions.exact_order_limit(shift, mu):
+            return min(bound, distributions.exact_skellam_renyi(shift, mu, order))
     return bound
 
 
 def _integer(items: Items) -> bool:
     return any(
-        isinstance(leaf, (MatrixSkellam, PoissonSampled))
-        or (isinstance(leaf, Skellam) and leaf.coordinates != 1)
+        isinstance(leaf, (events.MatrixSkellam, events.PoissonSampled))
+        or (isinstance(leaf, events.Skellam) and leaf.coordinates != 1)
         for leaf, _ in items.leaves
     )
 
@@ -255,9 +234,9 @@ def pure_epsilon(items: Items) -> float:
 
 def _exact_loss(leaf: Leaf) -> Fraction:
     match leaf:
-        case Laplace():
+        case events.Laplace():
             return Fraction(leaf.sensitivity) / Fraction(leaf.scale)
-        case DiscreteLaplace():
+        case events.DiscreteLaplace():
             return math.floor(leaf.sensitivity) / Fraction(leaf.scale)
         case _:
             return Fraction(0)
@@ -266,26 +245,26 @@ def _exact_loss(leaf: Leaf) -> Fraction:
 def _inexact_loss(leaf: Leaf) -> float:
     """The part of a leaf's loss that is not; after the cases, a sample of a leaf is left."""
     match leaf:
-        case Gaussian():
+        case events.Gaussian():
             return math.inf if leaf.sensitivity else 0.0
         # A vector of integers shorter than 1 is zero.
-        case DiscreteGaussian():
+        case events.DiscreteGaussian():
             return math.inf if leaf.sensitivity >= 1 else 0.0
-        case PerStep():
+        case events.PerStep():
             least = 1 if leaf.discrete else 0
             return (
                 math.inf
                 if any(sensitivity and sensitivity >= least for sensitivity in leaf.sensitivities)
                 else 0.0
             )
-        case Skellam():
+        case events.Skellam():
             return math.inf if min(leaf.l1, leaf.l2) >= 1 else 0.0
-        case MatrixSkellam():
+        case events.MatrixSkellam():
             return math.inf if leaf.change.frobenius >= 1 else 0.0
-        case Laplace() | DiscreteLaplace():
+        case events.Laplace() | events.DiscreteLaplace():
             return 0.0
-        case PoissonBinomial():
-            return pure_loss(leaf)
+        case events.PoissonBinomial():
+            return distributions.pure_loss(leaf)
     inner: Leaf = leaf.event  # type: ignore[assignment]
     return _sampled_loss(float(leaf.rate), float(_exact_loss(inner)) + _inexact_loss(inner))
 
@@ -312,12 +291,12 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     lower = epsilon / mu - mu / 2
     common = math.exp(-lower * lower / 2)
     # e^ε φ(upper) = φ(lower): with the common factor outside, nothing overflows and the difference keeps its digits.
-    second = scaled_erfc((lower + mu) / math.sqrt(2))
+    second = distributions.scaled_erfc((lower + mu) / math.sqrt(2))
     moved = _NORMAL_LAST_BITS * (epsilon + mu * mu) * second
     if lower < 0:
         rest = math.erfc(lower / math.sqrt(2)) + _SCALED_BITS
         return min(1.0, 0.5 * (rest - common * (second - moved)))
-    first = scaled_erfc(lower / math.sqrt(2))
+    first = distributions.scaled_erfc(lower / math.sqrt(2))
     common *= 1.0 + _NORMAL_LAST_BITS * (2.0 + lower * lower)
     return 0.5 * common * (first - second + _SCALED_BITS * first + moved) + 2 * _SMALLEST
 

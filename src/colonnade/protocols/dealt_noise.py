@@ -14,10 +14,11 @@ from colonnade.noise.discrete_gaussian import (
     MatrixGaussianNoise,
     matrix_gaussian_event,
 )
-from colonnade.noise.mechanism import Norms, unknown_fraction
+from colonnade.noise.mechanism import unknown_fraction
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.privacy import events
 from colonnade.privacy.calibrate import calibrate, epsilon_or_infinity
+from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Group
 
@@ -56,7 +57,7 @@ class DealtNoise:
         return self.variance * Fraction(len(group.dealers), group.whole)
 
     def vector_event(
-        self, change: Norms, group: Group, *, entries: int, known: int | None = None
+        self, change: VectorChange, group: Group, *, entries: int, known: int | None = None
     ) -> events.Approximated:
         """What an opened vector is to who knows so many parts; left out, as many as the group tolerates."""
         left, parts = self._left(group, known)

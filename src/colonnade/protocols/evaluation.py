@@ -20,7 +20,8 @@ from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import Field, FieldArray, smallest_field
 from colonnade.privacy.events import COARSE_BITS, Event
 from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, PartyView, Reader, Server
-from colonnade.privacy.sensitivity.gradient import JointPhases, Kind, PhaseChange, Phases
+from colonnade.privacy.sensitivity.gradient import JointPhases, Kind, Phases
+from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.protocols.agreement import charge_first
 from colonnade.protocols.assumptions import known_to_party
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
@@ -255,7 +256,7 @@ class EvaluationPlan(SharedPlan):
             what="a judgement",
         )
 
-    def event(self, change: PhaseChange, known: int, noise: DealtNoise | None = None) -> Event:
+    def event(self, change: VectorChange, known: int, noise: DealtNoise | None = None) -> Event:
         """What is opened is for such a change, to whoever knows so many parts of the noise."""
         dealt = noise or self._dealt
         return dealt.vector_event(change, self.group, entries=self.coefficients, known=known)
@@ -266,7 +267,7 @@ class EvaluationPlan(SharedPlan):
     def others_replaced(self, owner: str, known: int) -> Event:
         return self.event(self.replaced_to(owner), known)
 
-    def replaced_to(self, owner: str) -> PhaseChange:
+    def replaced_to(self, owner: str) -> VectorChange:
         """How far replacing what others than this owner hold moves what is opened."""
         if self.group.threshold > 1:
             # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
@@ -354,7 +355,7 @@ class EvaluationSpec(Spec):
         """The least noise at which a zeroed record costs at most ε, and no observer learns more than its limit."""
         group, phases = blank.group, blank.phases
         zeroed, replaced = (phases.zeroed(), group.tolerated), (phases.replaced(), group.tolerated)
-        stated: dict[tuple[str, str], tuple[PhaseChange, int]] = {
+        stated: dict[tuple[str, str], tuple[VectorChange, int]] = {
             (Server().name, ZERO_OUT.name): zeroed,
             (Reader().name, ZERO_OUT.name): zeroed,
             (Reader().name, REPLACE.name): replaced,
@@ -368,7 +369,7 @@ class EvaluationSpec(Spec):
             if (observer, unit) in stated
         ]
 
-        def noise(change: PhaseChange, known: int, most: float) -> Fraction:
+        def noise(change: VectorChange, known: int, most: float) -> Fraction:
             return least_noise(
                 lambda dealt: blank.event(change, known, dealt),
                 epsilon=most,

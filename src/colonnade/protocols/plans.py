@@ -467,23 +467,27 @@ MOST_COLUMNS = 1 << 15
 BYTES_PER_ENTRY = 64
 
 
-def gamma_advice(attempt: Callable[[int], object], *, least: int, requested: int) -> str:
-    """The largest γ below the one asked for at which a plan can be made, in a sentence."""
+def on_grid(planned: Callable[[int], PlanT], gamma: int, *, least: int) -> PlanT:
+    """The plan at this γ, or why there is none and the largest γ below it at which there is one."""
 
-    def fits(gamma: int) -> bool:
+    def fits(grid: int) -> bool:
         try:
-            attempt(gamma)
+            planned(grid)
         except errors.PlanError:
             return False
         return True
 
-    if requested <= least or not fits(least):
-        return f"No gamma from {least} up fits: raise epsilon, or use fewer rows, fewer columns or another noise."
-    low, high = least, requested
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return f"The largest gamma that fits is {low}."
+    try:
+        return planned(gamma)
+    except errors.PlanError as error:
+        advice = f"No gamma from {least} up fits: raise epsilon, or use fewer rows, fewer columns or another noise."
+        if gamma > least and fits(least):
+            low, high = least, gamma
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if fits(middle) else (low, middle)
+            advice = f"The largest gamma that fits is {low}."
+        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
 
 
 def check_memory(columns: int, *, what: str = "a moment matrix") -> None:

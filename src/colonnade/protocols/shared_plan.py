@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any, ClassVar
 
 from colonnade.crypto.sharing import Shamir
@@ -21,6 +21,7 @@ from colonnade.numbers.field import Field
 from colonnade.privacy import observers
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import View, account, epsilon_text
+from colonnade.privacy.sensitivity.matrix import RowShape
 from colonnade.protocols import assumptions
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Group
@@ -98,6 +99,15 @@ class Layout:
     def bounds(self) -> dict[str, int]:
         """The integer that the squared norm of each owner's part of a row never exceeds."""
         return {party: quantizer.norm_squared_bound for party, quantizer in self.quantizers.items()}
+
+    def shape_of(self, party: str) -> RowShape:
+        own = self.constants * self.constant**2 if party == self.label_holder else 0
+        return RowShape(features=self.widths[party], norm_squared=self.bounds[party] + own)
+
+    def shape_of_all_but(self, party: str | None) -> RowShape:
+        """The bound on the rest of an integer row; on the whole row without a party."""
+        rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
+        return reduce(RowShape.alongside, rest)
 
     def layout_data(self) -> dict[str, Any]:
         return {

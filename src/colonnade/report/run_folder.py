@@ -11,8 +11,8 @@ from colonnade.evaluation.estimates import Estimate, NumberEstimate
 from colonnade.evaluation.evaluate import Evaluation
 from colonnade.evaluation.held_out import TrainedRun
 from colonnade.federation.federation import Federation, Run, Site
-from colonnade.federation.files import FORMAT, json_text, sealed_text, write_whole
-from colonnade.federation.holdout import LOG, OUTCOME, PAID, keep_people, outcome_note, own_file
+from colonnade.federation.files import FACTS, FORMAT, LOG, OUTCOME, PAID, json_text, sealed_text, write_whole
+from colonnade.federation.holdout import keep_people, outcome_note, own_file
 from colonnade.federation.job import Job
 from colonnade.federation.train import Trained, keep_opened, keep_result
 from colonnade.methods.method import TrainingResult
@@ -94,7 +94,7 @@ def _figures(estimate: Estimate | None) -> Section | None:
     return None if estimate is None else evaluation_section(estimate_facts(estimate), drawn=False)
 
 
-FACTS, REPORT = "facts.json", "report.html"
+REPORT = "report.html"
 PAGE = "html"
 
 

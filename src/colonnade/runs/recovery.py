@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
-from colonnade.federation.files import check_format, sealed_text, write_whole
+from colonnade.federation.files import FACTS, PAID, check_format, sealed_text, write_whole
 from colonnade.report.plain import lines_text, now
 from colonnade.runs import folders
-from colonnade.runs.run_folders import FACTS, RUNS
+from colonnade.runs.run_folders import RUNS
 
 if TYPE_CHECKING:
     from colonnade.evaluation.held_out import HeldOut
@@ -241,8 +241,6 @@ def recovered(run: Path) -> tuple[Path, RunRecord]:
 
 
 def _place(given: Path) -> Path:
-    from colonnade.federation.holdout import PAID
-
     if not given.name:
         raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")
     for place in (given, folders.draft_of(given), RUNS / given, folders.draft_of(RUNS / given)):
@@ -262,7 +260,6 @@ def recover_run(folder: Path) -> RunRecord:
     """Write what is missing of a stopped run from what it kept; what only the run itself knew is not made up."""
     from jinja2 import UndefinedError
 
-    from colonnade.federation.holdout import PAID
     from colonnade.federation.train import RELEASE, ModelWanted, train_more, train_on
     from colonnade.methods.table import METHODS, checked_options
     from colonnade.models.files.document import MODEL

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import InputError, ModelDamaged, ModelError
-from colonnade.federation.files import check_format, is_sealed
+from colonnade.federation.files import FACTS, LOG, OUTCOME, PAID, check_format, is_sealed
 from colonnade.report.plain import Section, lines_text
 from colonnade.runs.folders import FAILED, holds_paid, left_behind, name_of
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from colonnade.models.release import MomentRelease
     from colonnade.report.record import FailureRecord, RunRecord
 
-FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
 RECORDS = (FACTS, FAILED, OUTCOME)
 UNFINISHED = "unfinished"
@@ -161,14 +160,10 @@ def unfinished(draft: Path) -> RunFolder | None:
 
 def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
     """The jobs of a kit that left no record: their member takes part now, or its process was killed."""
-    from colonnade.federation.holdout import LOG
-
     return tuple(filter(None, (not_ended(log.parent) for log in sorted(folder.glob(f"*/{LOG}")))))
 
 
 def not_ended(folder: Path) -> RunFolder | None:
-    from colonnade.federation.holdout import LOG
-
     if is_run(folder) or not (folder / LOG).is_file():
         return None
     return RunFolder(folder, {"state": UNFINISHED if holds_paid(folder) else GOES_ON})
@@ -176,7 +171,7 @@ def not_ended(folder: Path) -> RunFolder | None:
 
 def _recorded(draft: Path) -> dict[str, Any]:
     try:
-        facts = json.loads((draft / "paid.json").read_text(encoding="utf-8"))["facts"]
+        facts = json.loads((draft / PAID).read_text(encoding="utf-8"))["facts"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return facts if isinstance(facts, dict) else {}
@@ -304,8 +299,8 @@ def _facts(path: Path) -> dict[str, Any]:
 def _section(folder: Path) -> Section:
     from colonnade.report.comparison import section_of
 
-    named = [folder / name for name in ("comparison.json", "facts.json") if (folder / name).is_file()]
-    section = section_of(_facts(named[0] if named else folder / "facts.json"))
+    named = [folder / name for name in ("comparison.json", FACTS) if (folder / name).is_file()]
+    section = section_of(_facts(named[0] if named else folder / FACTS))
     if section is None:
         raise InputError(
             f"--with: {folder} is neither of an attack nor of a comparison. Name a folder that `colonnade attack` or "

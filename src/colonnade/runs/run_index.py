@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import FileMissing
-from colonnade.federation.holdout import LOG, standing_of, waits_for
+from colonnade.federation.files import LOG, standing_of, waits_for
 from colonnade.report.plain import STEPS, duration_text, size_text
 from colonnade.runs import run_folders
 from colonnade.runs.folders import FAILED, being_written, name_of

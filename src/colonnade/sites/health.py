@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.federation.files import write_sealed
-from colonnade.federation.holdout import OUTCOME
+from colonnade.federation.files import OUTCOME, write_sealed
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
 from colonnade.sites.approval import list_requests

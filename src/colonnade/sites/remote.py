@@ -22,8 +22,7 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from colonnade.errors import ColonnadeError
-from colonnade.federation.files import make_folder, write_sealed
-from colonnade.federation.holdout import LOG, OUTCOME
+from colonnade.federation.files import LOG, OUTCOME, make_folder, write_sealed
 from colonnade.federation.job import Job, ScoreJob, parse_job
 from colonnade.runtime.run import reason_for_peers
 from colonnade.sites.flare import FlareChannel, server_address, site_address

@@ -20,8 +20,8 @@ from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, InputError, JobError, RemoteProtocolError
 from colonnade.evaluation.held_out import HeldOut, evaluate_at_site
 from colonnade.federation.federation import Run
-from colonnade.federation.files import make_folder, open_own, write_sealed
-from colonnade.federation.holdout import JOURNAL, LOG, OUTCOME, STANDING, ProgressFile, outcome_note
+from colonnade.federation.files import JOURNAL, LOG, OUTCOME, STANDING, make_folder, open_own, write_sealed
+from colonnade.federation.holdout import ProgressFile, outcome_note
 from colonnade.federation.job import Job, ScoreJob
 from colonnade.federation.party_file import RECORD_DAYS, PartyFile
 from colonnade.federation.train import keep_opened, protocol_of, result_at

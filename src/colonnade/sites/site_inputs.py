@@ -11,13 +11,13 @@ from typing import Any
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import Table
-from colonnade.errors import ColumnMissing, JobError, ModelDamaged, ModelError, NotApproved, PlanError
-from colonnade.evaluation.evaluate import refuse_uninformative
+from colonnade.errors import JobError, ModelDamaged, ModelError, NotApproved, PlanError
+from colonnade.evaluation.evaluate import check_columns, refuse_uninformative
 from colonnade.evaluation.held_out import check_readers, refuse_before_training
 from colonnade.evaluation.predict import SPLIT, Stored, read_scores, scores_csv
 from colonnade.evaluation.scores import linear_bound, linear_terms
 from colonnade.federation.federation import Site, ledger_state, release_before, remembering
-from colonnade.federation.files import check_format, make_folder, write_whole
+from colonnade.federation.files import FACTS, check_format, make_folder, write_whole
 from colonnade.federation.holdout import own_file, requested_part
 from colonnade.federation.job import Job, ScoreJob
 from colonnade.federation.party_file import PartyFile
@@ -151,7 +151,7 @@ def inputs_of(
     )
 
 
-FACTS, SCORES = "facts.json", "scores.csv"
+SCORES = "scores.csv"
 
 
 @dataclass(frozen=True)
@@ -187,15 +187,8 @@ class Scoring:
                 )
             for people in self.people:
                 people.check_rules(name, table.schema)
-        declared = set(table.schema.columns)
-        missing = (
-            [column.name for column in self.encoder.columns if column not in declared] if self.encoder else []
-        )
-        if missing:
-            raise ColumnMissing(
-                f"{name}: the model reads {', '.join(missing)}, which the people to score do not have, or which are "
-                "declared otherwise than in training. Declare them alike."
-            )
+        if self.encoder is not None:
+            check_columns(name, self.encoder, table, "score")
 
     def keep(self, folder: Path, member: str, result: Scored) -> dict[str, Any]:
         """The receiver's scores in a file of its own; what everybody may note of them."""
@@ -221,6 +214,12 @@ def scoring_of(
     here = (folder / MODEL).is_file() or any((folder / PARTIES).glob(f"*.{MODEL}"))
     stored = Stored.load(folder) if here else Stored(None, {}, {})
     people = (*((stored.people[member],) if member in stored.people else ()), *remembered)
+    price: dict[str, Any] = {
+        "epsilon": job.epsilon or None,
+        "delta": job.delta,
+        "accepted_delta": job.accepted_delta,
+    }
+    wanted = partial(ModelScoresSpec, receiver=job.receiver, alignment=job.alignment, **price)
     if isinstance(stored.whole, ModelFile):
         whole = stored.whole
         encoder = dict(whole.frame.encoders).get(member)
@@ -229,9 +228,8 @@ def scoring_of(
             raise JobError(
                 f"{job.path}, parties: the model reads columns of {', '.join(absent)}, which takes no part in this job."
             )
-        request = _request(
-            job, len(whole.weights), linear_bound(whole.frame, whole.weights), "released", whole.run
-        )
+        bound = linear_bound(whole.frame, whole.weights)
+        request = wanted(width=len(whole.weights), bound=bound, weights="released", model=whole.run)
         terms = linear_terms(whole.frame, whole.weights).get(member)
         return Scoring(job, request, terms, encoder, people, whole)
     part = stored.parts.get(member)
@@ -241,26 +239,12 @@ def scoring_of(
             f"{job.path}, receiver: found {job.receiver!r}, but {design.receiver!r} has the last layer of this network "
             "and is the only one that can read sums of embeddings."
         )
-    private = design.regime == "private-local"
-    request = _request(job, design.embedding, float(design.bound), "private" if private else "public", run)
+    weights: Weights = "private" if design.regime == "private-local" else "public"
+    request = wanted(width=design.embedding, bound=float(design.bound), weights=weights, model=run)
     if not isinstance(part, NetworkFile):
         return Scoring(job, request, people=people)
     network, encoder = part.network(), dict(part.frame.encoders).get(member)
     return Scoring(job, request, network.terms().get(member), encoder, people, part)
-
-
-def _request(job: ScoreJob, width: int, bound: float, weights: Weights, run: str) -> ModelScoresSpec:
-    return ModelScoresSpec(
-        receiver=job.receiver,
-        width=width,
-        bound=bound,
-        weights=weights,
-        epsilon=job.epsilon or None,
-        delta=job.delta,
-        accepted_delta=job.accepted_delta,
-        alignment=job.alignment,
-        model=run,
-    )
 
 
 def _design(folder: Path, part: ModelFile | NetworkFile | None) -> tuple[Design, str]:

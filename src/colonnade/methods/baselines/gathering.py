@@ -148,7 +148,7 @@ def encoded_rows(
     *,
     attributes: int | None = None,
 ) -> NDArray[np.float64]:
-    """The rows of all parties side by side, encoded and divided by √m; m as in `feature_rows`."""
+    """The rows of all parties side by side, encoded and divided by √m; m as in `InputSpec`."""
     held = {table.party: table for table in tables}
     blocks = [
         np.concatenate([encoder.encode(block) for block in held[party].blocks()])

@@ -20,6 +20,7 @@ from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import COARSE_BITS, DiscreteLaplace, Event, itemise
 from colonnade.privacy.renyi import pure_epsilon
 from colonnade.privacy.sensitivity.functional import CoefficientChange
+from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.protocols import dealt_noise
 from colonnade.protocols.dealt_noise import DealtNoise
 from colonnade.runtime.party import Group
@@ -201,7 +202,9 @@ class BlockNoise:
             return DiscreteLaplaceNoise(self.parameter).event(
                 change.l1, known=known, parts=owners, of=honest, entries=entries
             )
-        return self.dealt.vector_event(change, group, entries=entries, known=known)
+        return self.dealt.vector_event(
+            VectorChange(change.l1, change.l2), group, entries=entries, known=known
+        )
 
     def variance(self, group: Group) -> float:
         if not self.is_laplace:
@@ -245,7 +248,7 @@ def least_noise(
             laplace.part(group)  # refuses what no table can draw
             return laplace
         noise = dealt_noise.least_noise(
-            lambda noise: noise.vector_event(change, group, entries=entries),
+            lambda noise: noise.vector_event(VectorChange(change.l1, change.l2), group, entries=entries),
             epsilon=epsilon,
             delta=delta,
             drawn=lambda noise: noise.vector.part(group.whole),

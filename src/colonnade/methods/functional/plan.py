@@ -123,13 +123,7 @@ class FunctionalOptions(plans.Options):
         if self.epsilons:
             chosen = _chosen(blank.dissection.blocks, self.epsilons, epsilon)
             blank = replace(blank, epsilons=chosen)
-        try:
-            plan = _calibrated(blank, laws)
-        except PlanError as error:
-            advice = plans.gamma_advice(
-                lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, requested=gamma
-            )
-            raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+        plan = plans.on_grid(lambda grid: _calibrated(replace(blank, gamma=grid), laws), gamma, least=least)
         try:
             _ = plan.guarantees, plan.part_guarantees
         except PrivacyError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field as Number
@@ -27,6 +27,7 @@ from colonnade.privacy.events import COARSE_BITS, Composed, Event, Gaussian, Mat
 from colonnade.privacy.sensitivity import gradient as sensitivity
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
+    VectorChange,
     matrix_change_part_replaced,
     matrix_change_replace,
     matrix_change_zero_out,
@@ -240,21 +241,12 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
 
     # --- sensitivities
 
-    def shape_of(self, party: str) -> RowShape:
-        own = self.constant**2 if party == self.label_holder else 0
-        return RowShape(features=self.widths[party], norm_squared=self.bounds[party] + own)
-
-    def shape_of_all_but(self, party: str | None) -> RowShape:
-        """The bound on the rest of an integer row; on the whole row without a party."""
-        rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
-        return reduce(RowShape.alongside, rest)
-
     @cached_property
     def row(self) -> RowShape:
         return self.shape_of_all_but(None)
 
     @property
-    def gradient_zeroed(self) -> sensitivity.GradientChange:
+    def gradient_zeroed(self) -> VectorChange:
         return sensitivity.margin_zero_out(self.slopes, **self._shape)
 
     # --- noise
@@ -263,7 +255,7 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
         """Variances are to squared sensitivities as the budget: f to the moments, (1 − f)/T to a gradient."""
         share, steps = self.schedule.moments_share, self.schedule.steps
         of_moments = Fraction(matrix_change_zero_out(self.row).frobenius) ** 2 / share
-        of_gradients = self.gradient_zeroed.l2**2 * steps / (1 - share)
+        of_gradients = Fraction(self.gradient_zeroed.l2) ** 2 * steps / (1 - share)
         return replace(noise, variance=noise.variance * of_moments / of_gradients), noise
 
     @property
@@ -335,7 +327,7 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
         return self._event(matrix, change, self._dealt, known)
 
     @property
-    def _gradient_replaced(self) -> sensitivity.GradientChange:
+    def _gradient_replaced(self) -> VectorChange:
         return sensitivity.margin_replace(self.slopes, **self._shape)
 
     @property
@@ -345,7 +337,7 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
     def _event(
         self,
         matrix: MatrixChange,
-        gradient: sensitivity.GradientChange,
+        gradient: VectorChange,
         dealt: tuple[DealtNoise, DealtNoise],
         known: int | None,
     ) -> Event:

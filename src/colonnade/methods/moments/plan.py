@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 from colonnade.crypto.product_proof import MOST_ROWS
@@ -113,11 +113,6 @@ class MomentsPlan(SharedPlan, plans.TrainingPlan, Layout):
             return whole
         # What is proved is the norm of all that an owner deals, and not that a label in it is one-hot.
         return RowShape(features=whole.features + whole.label_entries, norm_squared=whole.bound)
-
-    def shape_of_all_but(self, party: str | None) -> RowShape:
-        """The bound on the rest of an integer row; on the whole row without a party."""
-        rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
-        return reduce(RowShape.alongside, rest)
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -275,11 +270,7 @@ def plan_moments(
             plan, MomentsPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits))
         )
 
-    try:
-        plan = calibrated(gamma)
-    except PlanError as error:
-        advice = plans.gamma_advice(calibrated, least=LEAST_GAMMA[rounding], requested=gamma)
-        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+    plan = plans.on_grid(calibrated, gamma, least=LEAST_GAMMA[rounding])
     plan.check_stated()
     return plan
 

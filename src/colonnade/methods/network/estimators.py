@@ -21,16 +21,9 @@ from colonnade.methods.network.network_file import (
     network_parts,
 )
 from colonnade.methods.network.plan import Mechanism, NetworkOptions, Regime, need_networks
+from colonnade.models import estimator
 from colonnade.models.discriminant import probabilities
-from colonnade.models.estimator import (
-    Classifier,
-    Estimator,
-    Regressor,
-    at_least,
-    begin_with,
-    refuse_labels,
-    refuse_rows,
-)
+from colonnade.models.estimator import Classifier, Estimator, Regressor, at_least, begin_with
 from colonnade.models.files.document import Privacy
 from colonnade.models.fitting import fitted
 from colonnade.models.inputs import Rows
@@ -77,7 +70,7 @@ class _Neural(Estimator):
         With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
         charged twice, and no batch that was released is drawn again. A trained network is taken as it is.
         """
-        refuse_labels(y)
+        estimator.refuse_labels(y)
         trained = self.learn(source) if not isinstance(source, TrainedModel) else source
         if not isinstance(trained, NetworkModel) or trained.network.design.task != self._task:
             raise InputError(
@@ -97,7 +90,7 @@ class _Neural(Estimator):
         from colonnade.methods.network.training import Settings, modules_for, train
 
         if not isinstance(federation, Parties):
-            refuse_rows(federation, "a Federation")
+            estimator.refuse_rows(federation, "a Federation")
         if self.networks is not None and not isinstance(self.networks, str | Mapping):
             raise InputError(
                 f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."

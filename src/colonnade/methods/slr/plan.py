@@ -22,12 +22,8 @@ from colonnade.numbers.rounding import toward_zero
 from colonnade.privacy.calibrate import as_draws, batch_capacity, binomial_tail, most_uses
 from colonnade.privacy.events import COARSE_BITS, FINE_BITS, Approximated, Event, PoissonSampled, Repeated
 from colonnade.privacy.guarantee import ROUNDING_VARIANCES
-from colonnade.privacy.sensitivity.gradient import (
-    GradientChange,
-    GradientShape,
-    fused_replace,
-    fused_zero_out,
-)
+from colonnade.privacy.sensitivity.gradient import GradientShape, fused_replace, fused_zero_out
+from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
@@ -187,18 +183,11 @@ class SlrOptions(plans.Options):
         remedy = "Use the method 'moments' for more."
         plans.check_two_classes(plan.label, plan.label_holder, why="this trains on", remedy=remedy)
         # By default nothing: checks of every batch take more than two and a half times.
-        plan = replace(
-            plan, verify=chosen_verify(spec.verify or "none", group, plan.claims, rows=min(rows, plan.block))
+        verify = chosen_verify(spec.verify or "none", group, plan.claims, rows=min(rows, plan.block))
+        blank = replace(plan, verify=verify)
+        plan = plans.on_grid(
+            lambda grid: _calibrated(replace(blank, gamma=grid)), self.gamma, least=LEAST_GAMMA[self.rounding]
         )
-        try:
-            plan = _calibrated(plan)
-        except PlanError as error:
-            advice = plans.gamma_advice(
-                lambda finer: _calibrated(replace(plan, gamma=finer)),
-                least=LEAST_GAMMA[self.rounding],
-                requested=self.gamma,
-            )
-            raise PlanError(f"{str(error).rstrip('.')}. {advice}") from None
         try:
             _ = plan.guarantees
         except PrivacyError:
@@ -388,7 +377,7 @@ def _on_fine_grid(
     schedule: SlrSchedule, size: int, group: Group, limits: int, epsilon: float, delta: float, bits: int
 ) -> DealtNoise:
     # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
-    change = GradientChange(_FINE, Fraction(_FINE))
+    change = VectorChange(_FINE, Fraction(_FINE))
     return least_noise(
         lambda noise: all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
         epsilon=epsilon,

@@ -10,21 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.privacy.events import Number
-from colonnade.privacy.sensitivity.matrix import root_up
-
-
-@dataclass(frozen=True)
-class GradientChange:
-    """L1 and L2 sensitivities of an integer vector, rounded up: what a `Skellam` event asks for."""
-
-    l1: int
-    l2: Fraction
-
-    @classmethod
-    def of_square(cls, l2_squared: int, *, entries: int) -> GradientChange:
-        """From a bound on the squared L2 norm: an integer vector has L1 ≤ √n·L2 and L1 ≤ L2²."""
-        return cls(l1=min(math.isqrt(entries * l2_squared), l2_squared), l2=root_up(l2_squared))
+from colonnade.privacy.sensitivity.matrix import VectorChange, root_up
 
 
 @dataclass(frozen=True)
@@ -44,7 +30,7 @@ class GradientShape:
             raise ValueError("gamma and columns must be positive, squared norms not negative")
 
 
-def fused_zero_out(shape: GradientShape) -> GradientChange:
+def fused_zero_out(shape: GradientShape) -> VectorChange:
     """One record of the fused gradient becomes zero.
 
     Guarantee: L2 ≤ √R₂(2γ² + ‖w̄‖√R₂), L1 ≤ √n·L2; 3γ³ for unit rows and weights, where the gradient's scale
@@ -53,7 +39,7 @@ def fused_zero_out(shape: GradientShape) -> GradientChange:
     return _fused(shape, 2)
 
 
-def fused_replace(shape: GradientShape) -> GradientChange:
+def fused_replace(shape: GradientShape) -> VectorChange:
     """One record of the fused gradient is replaced.
 
     Guarantee: L2 ≤ √R₂(4γ² + ‖w̄‖√R₂), less than twice the change of zeroing it out.
@@ -61,42 +47,13 @@ def fused_replace(shape: GradientShape) -> GradientChange:
     return _fused(shape, 4)
 
 
-def three_part_zero_out(shape: GradientShape) -> tuple[GradientChange, GradientChange, GradientChange]:
-    """One record of Σ x̄, Σ ⟨w̄, x̄⟩x̄ and Σ ȳx̄ becomes zero.
-
-    Guarantee: L2 ≤ √R₂, ‖w̄‖R₂ and γ√R₂, each with L1 ≤ √n·L2.
-    """
-    return _three(shape, (1, 1, 1))
-
-
-def three_part_replace(shape: GradientShape) -> tuple[GradientChange, GradientChange, GradientChange]:
-    """One record of the three sums is replaced: twice the first and third, once the second.
-
-    ‖(x̄x̄ᵀ − x̄′x̄′ᵀ)w̄‖ ≤ R₂‖w̄‖, because the difference of two positive matrices below R₂ lies between ±R₂.
-    """
-    return _three(shape, (4, 1, 4))
-
-
-def _fused(shape: GradientShape, constant: int) -> GradientChange:
+def _fused(shape: GradientShape, constant: int) -> VectorChange:
     # √R₂(kγ² + ‖w̄‖√R₂) squared: R₂(k²γ⁴ + ‖w̄‖²R₂) + 2kγ²R₂√(‖w̄‖²R₂), and the square of an integer
     # vector's norm is an integer, so its floor is enough.
     norm, weight, base = shape.norm_squared, shape.weight_squared, constant * shape.gamma**2
     squares = norm * (base**2 + weight * norm)
     cross = math.isqrt(4 * base**2 * norm**2 * weight * norm)
-    return GradientChange.of_square(squares + cross, entries=shape.columns)
-
-
-def _three(
-    shape: GradientShape, factors: tuple[int, int, int]
-) -> tuple[GradientChange, GradientChange, GradientChange]:
-    norm = shape.norm_squared
-    first, second, third = (
-        GradientChange.of_square(factor * square, entries=shape.columns)
-        for factor, square in zip(
-            factors, (norm, shape.weight_squared * norm**2, shape.gamma**2 * norm), strict=True
-        )
-    )
-    return first, second, third
+    return VectorChange.of_square(squares + cross, entries=shape.columns)
 
 
 # √½ for a complex number whose two parts are each within ½ + 2⁻²⁰ of it.
@@ -169,19 +126,19 @@ def verified_slopes(extent: TableBounds, constant: int) -> Slopes:
     return Slopes(least=-most, most=most)
 
 
-def margin_zero_out(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> GradientChange:
+def margin_zero_out(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> VectorChange:
     """One record becomes zero: L2 ≤ √(heads·N)·max |r̃|."""
     return _change(slopes, norm_squared, columns, heads, times=1)
 
 
-def margin_replace(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> GradientChange:
+def margin_replace(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> VectorChange:
     """One record is replaced by any other: at most twice the change of zeroing it out."""
     return _change(slopes, norm_squared, columns, heads, times=2)
 
 
 def margin_others_replaced(
     slopes: Slopes, *, own_norm_squared: int, others_norm_squared: int, columns: int, heads: int = 1
-) -> GradientChange:
+) -> VectorChange:
     """The others' part of a record is replaced, to the holder of the label: its features and label stay.
 
     Guarantee, with ‖u‖² ≤ a² of its own part and ‖v‖², ‖v′‖² ≤ b² of the others': the change is
@@ -194,12 +151,12 @@ def margin_others_replaced(
         for x in ends
         for y in ends
     )
-    return GradientChange.of_square(heads * square, entries=columns * heads)
+    return VectorChange.of_square(heads * square, entries=columns * heads)
 
 
-def _change(slopes: Slopes, norm_squared: int, columns: int, heads: int, *, times: int) -> GradientChange:
+def _change(slopes: Slopes, norm_squared: int, columns: int, heads: int, *, times: int) -> VectorChange:
     square = heads * (times * max(abs(slopes.least), abs(slopes.most))) ** 2 * norm_squared
-    return GradientChange.of_square(square, entries=columns * heads)
+    return VectorChange.of_square(square, entries=columns * heads)
 
 
 Kind = Literal["classes", "shares", "whole"]
@@ -207,14 +164,6 @@ Kind = Literal["classes", "shares", "whole"]
 _STEPS = 1 << 13
 # Floats err by less than this share in everything that is computed here.
 _SLACK = 1.0 + 1e-9
-
-
-@dataclass(frozen=True)
-class PhaseChange:
-    """Norms of a change."""
-
-    l1: Number
-    l2: Number
 
 
 @dataclass(frozen=True)
@@ -253,31 +202,31 @@ class Phases:
         """No coefficient of one record is larger in modulus."""
         return max(self.count * self._others, *self._extent)
 
-    def zeroed(self) -> PhaseChange:
+    def zeroed(self) -> VectorChange:
         """A record that is there, or whose row is zero: √(heads·((a₀b₀)² + Σ ((A_f + 1)(γ + 1)^(K − 1))²))."""
         return self._change(self._own_class, self._entries)
 
-    def others_replaced(self) -> PhaseChange:
+    def others_replaced(self) -> VectorChange:
         """All parts without the label are replaced, the class stays.
 
         |ã_f||∏ b̃_f − ∏ b̃′_f| ≤ (A_f + 1)(b₀·2|sin(fΔ/2)| + 2((γ + 1)^(K − 1) − b₀)), Δ ≤ the sum of their turns.
         """
         if not sum(self.turns[1:]):
             # Nothing of theirs is in it.
-            return PhaseChange(0, 0)
+            return VectorChange(0, 0)
         chords = self._chords(sum(self.turns[1:]))
         factors = np.array(self.amplitudes, dtype=np.float64) + 1.0
         moved = factors * (float(self._others) * chords + 2.0 * (self._most - self._others))
         return self._change(_from_above(moved), self._waves)
 
-    def holder_replaced(self, owner: int) -> PhaseChange:
+    def holder_replaced(self, owner: int) -> VectorChange:
         """All parts but those of one owner without the label are replaced, the label with them or not."""
         return self._any(sum(self.turns) - self.turns[owner])
 
-    def replaced(self) -> PhaseChange:
+    def replaced(self) -> VectorChange:
         return self._any(sum(self.turns))
 
-    def _any(self, turn: float) -> PhaseChange:
+    def _any(self, turn: float) -> VectorChange:
         """Another class, or within one class by at most A_f·b₀·2|sin(fΔ/2)| + 2((A_f + 1)(γ + 1)^(K − 1) − A_f·b₀)."""
         sizes = np.array(self.amplitudes, dtype=np.float64) * float(self._others)
         rounding = 2.0 * (np.array(self._extent, dtype=np.float64) - sizes)
@@ -310,10 +259,10 @@ class Phases:
     def _chords(self, turn: float) -> NDArray[np.float64]:
         return _chords(min(turn, math.pi), np.array(self.frequencies, dtype=np.float64))
 
-    def _change(self, square: int, entries: int) -> PhaseChange:
+    def _change(self, square: int, entries: int) -> VectorChange:
         """Norms from the square of the L2 norm in one head, rounded up; L1 is at most √entries times as large."""
         square, entries = square * self.heads, entries * self.heads
-        return PhaseChange(l1=math.isqrt(square * entries) + 1, l2=math.isqrt(square) + 1)
+        return VectorChange(l1=math.isqrt(square * entries) + 1, l2=math.isqrt(square) + 1)
 
 
 @dataclass(frozen=True)
@@ -327,25 +276,25 @@ class JointPhases:
         """No coefficient of one record is larger in modulus."""
         return max(block.largest for block in self.blocks)
 
-    def zeroed(self) -> PhaseChange:
+    def zeroed(self) -> VectorChange:
         """A record that is there, or whose row is zero."""
         return _together([block.zeroed() for block in self.blocks])
 
-    def others_replaced(self) -> PhaseChange:
+    def others_replaced(self) -> VectorChange:
         """All parts without the label are replaced."""
         return _together([block.others_replaced() for block in self.blocks])
 
-    def holder_replaced(self, owner: int) -> PhaseChange:
+    def holder_replaced(self, owner: int) -> VectorChange:
         """All parts but those of one owner without the label are replaced."""
         return _together([block.holder_replaced(owner) for block in self.blocks])
 
-    def replaced(self) -> PhaseChange:
+    def replaced(self) -> VectorChange:
         return _together([block.replaced() for block in self.blocks])
 
 
-def _together(changes: list[PhaseChange]) -> PhaseChange:
+def _together(changes: list[VectorChange]) -> VectorChange:
     square = sum(int(change.l2) ** 2 for change in changes)
-    return PhaseChange(sum(int(change.l1) for change in changes), math.isqrt(square) + 1)
+    return VectorChange(sum(int(change.l1) for change in changes), math.isqrt(square) + 1)
 
 
 def _from_above(moved: NDArray[np.float64]) -> int:
@@ -361,6 +310,6 @@ def _chords(turn: float, frequencies: NDArray[np.float64]) -> NDArray[np.float64
     return np.minimum(chords * _SLACK, 2.0)
 
 
-def _larger(first: PhaseChange, second: PhaseChange) -> PhaseChange:
+def _larger(first: VectorChange, second: VectorChange) -> VectorChange:
     """Either of two changes: the larger of each norm, which need not be of the same one."""
-    return PhaseChange(max(first.l1, second.l1), max(first.l2, second.l2))
+    return VectorChange(max(first.l1, second.l1), max(first.l2, second.l2))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from colonnade.privacy.events import MatrixChange
+from colonnade.privacy.events import MatrixChange, Number
 
 Rounding = Literal["nearest", "retry", "toward_zero", "stochastic"]
 
@@ -71,6 +71,19 @@ def _cap(cap_squared: Fraction | float) -> Fraction:
 
 
 _GRID_BITS = 32
+
+
+@dataclass(frozen=True)
+class VectorChange:
+    """How far one unit of privacy moves an integer vector, in L1 and in L2, rounded up."""
+
+    l1: Number
+    l2: Number
+
+    @classmethod
+    def of_square(cls, l2_squared: int, *, entries: int) -> VectorChange:
+        """From a bound on the squared L2 norm: an integer vector has L1 ≤ √n·L2 and L1 ≤ L2²."""
+        return cls(l1=min(math.isqrt(entries * l2_squared), l2_squared), l2=root_up(l2_squared))
 
 
 @dataclass(frozen=True)
@@ -166,36 +179,6 @@ def matrix_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixChange:
     frobenius_squared = 2 * (a + b) ** 2 if b <= a else 8 * a * b
     n, m = part.pair_support, rest.support
     return _spread(frobenius_squared, entries=n * n + 2 * n * m, weights=n * (4 * n - 3) + 8 * n * m)
-
-
-@dataclass(frozen=True)
-class TriangleChange:
-    """L1 and L2 norms of the upper triangle (diagonal included) of a change of the matrix.
-
-    These are the sensitivities when every released entry carries noise of the same parameter.
-    """
-
-    l1: Fraction
-    l2: Fraction
-
-
-def triangle_change_zero_out(row: RowShape) -> TriangleChange:
-    """The upper triangle of z̃z̃ᵀ: L2 ≤ B (a one-hot row), L1 = (‖z̃‖₁² + ‖z̃‖²)/2 ≤ (n + 1)/2·B.
-
-    Integers satisfy |D_ij| ≤ D_ij², so L1 is also at most B².
-    """
-    change = matrix_change_zero_out(row)
-    # ‖z̃‖₁² + ‖z̃‖² = A + B where both are at their largest.
-    l1 = math.floor((change.weighted_l1 + row.bound) / 2)
-    return TriangleChange(l1=Fraction(min(l1, row.bound**2)), l2=Fraction(row.bound))
-
-
-def triangle_change_replace(row: RowShape) -> TriangleChange:
-    """The upper triangle of z̃z̃ᵀ − z̃′z̃′ᵀ: L2 ≤ √2·B, L1 ≤ √(n(n + 1))·B."""
-    n, bound = row.pair_support, row.bound
-    return TriangleChange(
-        l1=Fraction(min(math.isqrt(n * (n + 1) * bound**2), 2 * bound**2)), l2=root_up(2 * bound**2)
-    )
 
 
 def _spread(frobenius_squared: int, *, entries: int, weights: int) -> MatrixChange:
