@@ -28,7 +28,6 @@ def submit(job: Path = JOB, kit: Path = KIT, wait: bool = WAIT) -> Answer:
     """Submit a job, for a model or for scores: every party's own policy and budget decide whether it takes part.
 
     Example:
-
       colonnade job submit job.toml --kit ours/admin --wait
     """
     return _submit(kit, _checked(job), wait=wait)
@@ -43,7 +42,6 @@ def propose(
     """Propose a job that another administrator is to confirm: where policies say submission = "two".
 
     Example:
-
       colonnade job propose job.toml --kit ours/admin
     """
     from colonnade.federation.files import write_whole
@@ -71,7 +69,6 @@ def confirm(
     A confirmation is for one run. Look at the job in the proposal first.
 
     Example:
-
       colonnade job confirm job.proposal.json --kit eve
     """
     from colonnade.sites import approval as proposal
@@ -87,7 +84,6 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT) -> Answer:
     Every member needs its own record of the run, which it keeps until the run has ended.
 
     Example:
-
       colonnade job resume 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
     """
     kept = kit / SUBMITTED / f"{job_id}.json"
@@ -105,7 +101,6 @@ def status(
     """Say how jobs stand.
 
     Example:
-
       colonnade job status --kit ours/admin
     """
     from colonnade.sites.kit import Kit
@@ -133,7 +128,6 @@ def log(job_id: str = JOB_ID, kit: Path = KIT) -> None:
     """Show a job step by step: bytes sent and received, and, at a member, seconds. There is no data in it.
 
     Example:
-
       colonnade job log 596ca27d-8325-4ccd-bb80-460765e4591c --kit bank/kit
     """
     from colonnade.federation.holdout import LOG
@@ -168,7 +162,6 @@ def stop(job_id: str = JOB_ID, kit: Path = KIT) -> Answer:
     """Stop a job at every member. What a ledger had charged by then stays charged.
 
     Example:
-
       colonnade job stop 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
     """
     from colonnade.sites.kit import Kit

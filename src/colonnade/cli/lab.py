@@ -47,7 +47,6 @@ def attack(
     how scores move. docs/attacks.md says what each attack needs.
 
     Example (`colonnade demo` writes such files):
-
       colonnade attack demo-run/job.toml --people 200 --epsilon 0.5
     """
     from colonnade.federation.job import Job
@@ -145,7 +144,6 @@ def audit(
     `colonnade audit papers` puts the formulas of the five papers on trial instead, and says which of them are caught.
 
     Example (`colonnade demo` writes such files):
-
       colonnade audit demo-run/job.toml --runs 100
     """
     from colonnade.report.lab import DEFECT, audit_drawing, audit_text

@@ -47,9 +47,7 @@ def plan(
     not written.
 
     Examples (`colonnade demo` writes such files):
-
       colonnade plan demo-run/job.toml --rows 455
-
       colonnade plan demo-run/job.toml --rows 455 --bandwidth 100 --latency 20 --held clinic=600
     """
     from colonnade.cli import plan_answer as answers

@@ -50,9 +50,7 @@ def predict(
     noise and are charged like any release.
 
     Examples (`colonnade demo` writes such files):
-
       colonnade predict demo-run/run --rows demo-run/new-patients.csv --id patient --output scores.csv
-
       colonnade predict demo-run/run demo-run/visits/job.toml
     """
     from colonnade.evaluation.predict import Stored, score_file, score_job, score_rows, scores_csv
@@ -173,9 +171,7 @@ def evaluate(
     was opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
 
     Examples (`colonnade demo` writes such files):
-
       colonnade evaluate demo-run/run --rows labelled.csv --id patient --label readmitted
-
       colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
     """
     from colonnade.evaluation.predict import Stored, models_by_label

@@ -80,7 +80,7 @@ def _command(example: str, flag: str, noise: str, text: str, **options: Option) 
         query = {name: values.pop(name) for name in shared}
         return respond(FAMILIES[mechanism](**values), values, **query)
 
-    command.__doc__ = f"{text}\n\n\b\nExample:\n  colonnade privacy {example}"
+    command.__doc__ = f"{text}\n\nExample:\n  colonnade privacy {example}"
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)

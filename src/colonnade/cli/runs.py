@@ -24,7 +24,6 @@ def recover(
     `colonnade runs` lists it, and this makes model, facts and report of what it had kept. Nothing is run or charged.
 
     Example:
-
       colonnade recover runs/first
     """
     from colonnade.report.run_folder import REPORT
@@ -61,7 +60,6 @@ def runs(
     place.
 
     Example:
-
       colonnade runs runs
 
     Of a kit, the runs that its member took part in (`colonnade runs --kit bank/kit`); each one's folder can be given to
@@ -108,7 +106,6 @@ def show(
     is shown as its member knows it: KIT/runs/JOB-ID.
 
     Example (`colonnade demo` makes such a run):
-
       colonnade show demo-run/run
     """
     folder = _of_label(run_folders.find_run(run), label)
@@ -160,7 +157,6 @@ def report(
     nothing is run and nothing is charged.
 
     Example (`colonnade demo` makes such a run):
-
       colonnade report demo-run/run --output page.html
     """
     folder = run_folders.with_facts(run_folders.find_run(run))
