@@ -188,18 +188,12 @@ def _audit_papers() -> Answer:
     formulas, tried = [], variants()
     with progress() as advance:
         for number, variant in enumerate(tried):
-            drawn = variant.drawn
-            formula: dict[str, Any] = {"paper": variant.paper, "claim": variant.claim, "why": variant.why}
-            formula |= {"epsilon": None, "delta": None, "statistic": None}
-            formula |= {"draws": variant.draws, "lower": None, "caught": False}
-            if drawn is not None:
-                lower = drawn.bound(variant.draws, SystemRandomness()).epsilon
-                formula |= {
-                    "epsilon": drawn.claim.epsilon,
-                    "delta": drawn.claim.delta,
-                    "statistic": drawn.what,
-                }
-                formula |= {"lower": lower, "caught": lower > drawn.claim.epsilon}
+            formula = {name: getattr(variant, name) for name in ("paper", "claim", "why", "draws")}
+            formula |= dict.fromkeys(("epsilon", "delta", "statistic", "lower")) | {"caught": False}
+            if (drawn := variant.drawn) is not None:
+                lower, claim = drawn.bound(variant.draws, SystemRandomness()).epsilon, drawn.claim
+                formula |= {"epsilon": claim.epsilon, "delta": claim.delta, "statistic": drawn.what}
+                formula |= {"lower": lower, "caught": lower > claim.epsilon}
             formulas.append(formula)
             advance("formulas", number + 1, len(tried))
     return Answer({"formulas": formulas}, lambda wide: papers_text(formulas, width=wide))
@@ -275,12 +269,8 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = record.guarantees[0].delta if record.guarantees else plan["delta"]
         options = checked_options(method, requested.options)
-        spec: dict[str, Any] = {
-            "task": requested.task,
-            "epsilon": requested.epsilon,
-            "gamma": requested.gamma,
-        }
-        request = TrainingSpec(**spec, delta=delta, accepted_delta=delta, options=options)
+        terms: dict[str, Any] = {name: getattr(requested, name) for name in ("task", "epsilon", "gamma")}
+        request = TrainingSpec(**terms, delta=delta, accepted_delta=delta, options=options)
     return AuditTarget(method.name, request, group, schemas)
 
 
