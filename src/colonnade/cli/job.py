@@ -60,9 +60,7 @@ def propose(
 
 
 def confirm(
-    proposed: Path = argument("PROPOSAL", "What `job propose` wrote."),
-    kit: Path = KIT,
-    wait: bool = WAIT,
+    proposed: Path = argument("PROPOSAL", "What `job propose` wrote."), kit: Path = KIT, wait: bool = WAIT
 ) -> Answer:
     """Confirm what another administrator proposed, and submit it: every party checks both signatures.
 
@@ -94,10 +92,7 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT) -> Answer:
     return _submit(kit, facts["job"], wait=wait, resumes=first, proposal=facts.get("proposal", ""))
 
 
-def status(
-    job_id: str = argument("ID", "A job; all of them if left out.", ""),
-    kit: Path = KIT,
-) -> Answer:
+def status(job_id: str = argument("ID", "A job; all of them if left out.", ""), kit: Path = KIT) -> Answer:
     """Say how jobs stand.
 
     Example:

@@ -286,9 +286,7 @@ def check_refused(kit: Kit) -> None:
         raise KitError(f"{kit.path}: {presence.refused}.")
 
 
-def health(
-    kit: Path = MEMBER,
-) -> Answer:
+def health(kit: Path = MEMBER) -> Answer:
     """Say how a member is: connected or not, certificate, ledger, disk, jobs. Exit code 0 if all is well, 3 if not.
 
     Example:
@@ -339,10 +337,7 @@ def clean(
     return Answer(data, "\n".join(lines) or "There is nothing to destroy.")
 
 
-def requests(
-    kit: Path = KIT,
-    ended: bool = flag("--ended", "Show also what no longer waits."),
-) -> Answer:
+def requests(kit: Path = KIT, ended: bool = flag("--ended", "Show also what no longer waits.")) -> Answer:
     """Show the jobs that wait for somebody here, with what each would cost and leave.
 
     Example:
@@ -400,9 +395,7 @@ def _decided(how: str, kit: Path, job: str, person: str, key: Path | None, **mor
     return decided
 
 
-def approver(
-    key: Path = argument("FILE", "A person's key; made if it is not there."),
-) -> Answer:
+def approver(key: Path = argument("FILE", "A person's key; made if it is not there.")) -> Answer:
     """Make a person's key for approving jobs, and print what the policy names under `approvers`.
 
     Example:

@@ -95,11 +95,7 @@ def runs(
     return Answer(data, lambda wide: "\n".join(table_lines([tuple(listed[0]), *rows], wide)))
 
 
-def show(
-    run: Path = RUN,
-    label: str | None = LABEL,
-    verbose: bool = VERBOSE,
-) -> Answer:
+def show(run: Path = RUN, label: str | None = LABEL, verbose: bool = VERBOSE) -> Answer:
     """Show what a run learnt, what it cost, and what each observer could learn from it.
 
     Of a run that failed half way it says where it stopped and what each ledger had been charged by then. A run of a kit
