@@ -114,8 +114,8 @@ def served(kit: Kit, port: int) -> Iterator[int]:
     try:
         server = ThreadingHTTPServer((LOOPBACK, port), Answer)
     except OSError as error:
-        taken = f"--metrics: port {port} cannot be had ({error.strerror}). Name a free one."
-        note(f"{taken} This member runs without {PATH} and {HEALTH}.")
+        in_use = f"--metrics: port {port} cannot be had ({error.strerror}). Name a free one."
+        note(f"{in_use} This member runs without {PATH} and {HEALTH}.")
         yield port
         return
     server.daemon_threads = True
