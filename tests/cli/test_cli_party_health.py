@@ -23,8 +23,7 @@ from kits import make_kit
 from two_houses import write_party
 
 from colonnade.cli.app import run
-from colonnade.cli.party import LOOPBACK, Tally, served, served_if_free
-from colonnade.errors import InputError
+from colonnade.cli.party import LOOPBACK, served
 from colonnade.ledger import Ledger
 from colonnade.runtime.journal import Journal
 from colonnade.sites import health as measured
@@ -131,14 +130,12 @@ def test_the_fullest_of_the_disks_that_a_member_writes_to_is_the_one_that_counts
 
 
 def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: Kit) -> None:
-    with served(Tally(kit), 0) as port:
+    with served(kit, 0) as port:
         text = urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=60).read().decode()
         with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=60) as answer:
             assert json.loads(answer.read())["fine"] is True
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://{LOOPBACK}:{port}/runs/j1/outcome.json", timeout=60)
-        with pytest.raises(InputError, match=rf"port {port} cannot be had"), served(Tally(kit), port):
-            pass
     assert 'colonnade_jobs{member="bank",state="failed"} 0' in text
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     named = {name for rule in rules for name in re.findall(r"colonnade_\w+", rule["expr"])}
@@ -149,7 +146,7 @@ def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: 
         name for rule in rules for name in re.findall(r"absent\((colonnade_\w+)", rule["expr"])
     }
     heard(kit, seconds_ago=60)
-    with served(Tally(kit), 0) as port, pytest.raises(urllib.error.HTTPError) as error:
+    with served(kit, 0) as port, pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=60)
     assert error.value.code == 503
 
@@ -167,7 +164,7 @@ def test_whoever_asks_under_another_name_is_refused(kit: Kit, path: str) -> None
         answer = connection.getresponse()
         return answer.status, answer.read(), answer.headers["Cross-Origin-Resource-Policy"]
 
-    with served(Tally(kit), 0) as port:
+    with served(kit, 0) as port:
         for name in (LOOPBACK, "localhost", "[::1]"):
             status, _, policy = requested(port, f"{name}:{port}")
             assert status != 403 and policy == "same-origin"
@@ -188,10 +185,10 @@ def test_a_busy_port_is_said_and_does_not_end_the_member(
     kit: Kit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = []
-    with served(Tally(kit), 0) as port, served_if_free(kit, port):
+    with served(kit, 0) as port, served(kit, port):
         ran.append(port)
     assert ran and f"port {port} cannot be had" in capsys.readouterr().err
-    with served_if_free(kit, port):
+    with served(kit, port):
         address = f"http://{LOOPBACK}:{port}/metrics"
         assert b"colonnade_up" in urllib.request.urlopen(address, timeout=60).read()
 

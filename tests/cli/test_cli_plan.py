@@ -1,6 +1,5 @@
 """A plan says before the run what the run will say after it, without a row and without a charge."""
 
-import json
 import re
 from typing import Any
 
@@ -194,12 +193,9 @@ def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(project: Proj
     assert facts["recommended"] is None
 
 
-def test_a_line_and_another_machine_change_the_time_and_nothing_else(project: Project, cli: Cli) -> None:
+def test_a_line_changes_the_time_and_nothing_else(project: Project, cli: Cli) -> None:
     facts = cli.facts("plan", "job.toml", "--rows", "400", *OWN)
-    machine = {name: value / 2 for name, value in facts["rehearsed_on"].items()} | {"cores": 2}
-    there = project.path("there.json")
-    there.write_text(json.dumps(facts | {"machine": machine}))
-    options = ("--rows", "400", "--bandwidth", "1", "--latency", "100", "--machine", str(there))
+    options = ("--rows", "400", "--bandwidth", "1", "--latency", "100")
     slow = cli.facts("plan", "job.toml", *options, *OWN)
     (before,), (after,) = facts["methods"], slow["methods"]
     for name in ("bytes", "rounds", "steps", "busiest"):
@@ -207,7 +203,7 @@ def test_a_line_and_another_machine_change_the_time_and_nothing_else(project: Pr
     made = after["forecast"]
     assert made["sending"] == pytest.approx(made["rounds"] * 0.1 + 8 * made["busiest"] / 1e6)
     assert made["seconds"] == made["sending"] + made["computing"]
-    assert slow["machine"] == machine
+    assert all(slow["machine"][name] > 0 for name in ("cores", "products", "draws", "powers", "floats"))
 
 
 def test_a_run_on_public_data_sets_its_plan_against_its_outcome_and_another_run_does_not(

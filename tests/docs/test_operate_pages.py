@@ -16,7 +16,7 @@ from kits import make_kit
 from test_followed import note
 from test_two_organisations_page import PAGE, Stage
 
-from colonnade.cli.party import Tally, served
+from colonnade.cli.party import served
 from colonnade.sites.presence import Presence, copy_of, now
 
 RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
@@ -65,11 +65,10 @@ def test_the_probe_of_the_image_asks_the_process_that_runs_and_loads_nothing(tmp
         command = [sys.executable, options, code.replace(port, str(number))]
         return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
 
-    with served(Tally(kit), 0) as number:
+    with served(kit, 0) as number:
         assert requested(number) == 1
         Presence(copy_of(kit.path), now(), now()).save(kit.path)
-        tally = Tally(kit)
-    with served(tally, number):
+    with served(kit, number):
         assert requested(number) == 0
     assert requested(number) != 0
 

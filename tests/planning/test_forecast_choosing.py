@@ -1,8 +1,6 @@
-"""Which method is recommended, on what people it is rehearsed, and what a machine and a line do to seconds."""
+"""Which method is recommended, on what people it is rehearsed, and what a line does to seconds."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from typed import there, untyped
 
 from colonnade.data.schema import Schema
-from colonnade.errors import InputError
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.planning.cost import Cost
@@ -27,7 +24,7 @@ from colonnade.planning.forecast import (
     forecast,
     race,
 )
-from colonnade.planning.machine import Machine, NetworkLink
+from colonnade.planning.machine import NetworkLink
 from colonnade.planning.pilot import PilotRuns, SyntheticPeople
 from colonnade.planning.recommend import Answer, Candidate, choose
 from colonnade.protocols.plans import Task
@@ -51,7 +48,7 @@ LABELS = {
 def candidate(name: str, *errors: float | None, admits: bool | None = True, split: bool = False) -> Candidate:
     known = any(error is not None for error in errors)
     expected = Expected(errors, 100) if known else None
-    made = Forecast(Cost(), True, None, "products", expected, split=split)
+    made = Forecast(Cost(), True, None, expected, split=split)
     return Candidate(untyped(METHODS[name]), answers=(Answer("bank", admits, ""),), forecast=made)
 
 
@@ -202,7 +199,7 @@ def runner(errors: dict[int, float], ran: list[int], first: int = 2) -> Forecast
         return errors[number]
 
     expected = Expected(tuple(errors[number] for number in range(first)), 9)
-    return Forecast(Cost({}), True, None, "products", expected, trial=trial)
+    return Forecast(Cost({}), True, None, expected, trial=trial)
 
 
 def test_only_those_that_cannot_be_told_apart_run_again_and_all_of_them_the_same_trials() -> None:
@@ -219,7 +216,7 @@ def test_only_those_that_cannot_be_told_apart_run_again_and_all_of_them_the_same
 
 def test_a_race_ends_when_time_is_up_and_leaves_who_cannot_run_again_alone() -> None:
     ran: list[int] = []
-    once = Forecast(Cost({}), False, None, "products", Expected((0.3,), 9))
+    once = Forecast(Cost({}), False, None, Expected((0.3,), 9))
     made = runner(dict.fromkeys(range(9), 0.3), ran)
     assert race([made, once], seconds=0.0) == (made, once) and not ran
     assert race([once, once], seconds=9.0) == (once, once)
@@ -305,16 +302,6 @@ def test_a_trial_has_as_much_noise_for_each_person_as_the_whole_plan(name: str) 
     ratio = there(method.noise(smaller)).deviation / there(method.noise(plan)).deviation
     # Sums carry four times less with a quarter of the people, up to how ε and noise go together; values as much.
     assert ratio == pytest.approx(0.25 if name == "moments" else 1.0, rel=0.2)
-
-
-def test_a_machine_comes_back_from_the_file_it_went_into(tmp_path: Path) -> None:
-    machine = Machine(cores=4, products=1e9, draws=2e7, powers=3e5, floats=5e9)
-    path = tmp_path / "there.json"
-    for data in (machine.to_data(), {"machine": machine.to_data(), "name": "Default risk"}):
-        path.write_text(json.dumps(data))
-        assert Machine.load(path) == machine
-    with pytest.raises(InputError, match="nowhere"):
-        Machine.load(tmp_path / "nowhere.json")
 
 
 @given(st.floats(1e3, 1e9), st.floats(0, 10), st.integers(0, 10**6), st.integers(0, 50))

@@ -194,7 +194,6 @@ MADE = Forecast(
     ),
     True,
     None,
-    "products",
     Expected((0.209, 0.219, 0.229), 300),
 )
 

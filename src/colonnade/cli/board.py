@@ -42,11 +42,8 @@ def board(
     their own, and what they do is noted under their name.
 
     Examples (`colonnade demo` writes such a folder):
-
       colonnade board demo-run
-
       colonnade board bank/kit --person "Ada Byron" --person "Ben Gurevich" --auditor "Eve Mont"
-
       colonnade board bank/kit --proxy board.toml
     """
     try:

@@ -33,7 +33,6 @@ def compare(
     The job's own epsilon and method do not matter here; its [options] are those of its method.
 
     Example (`colonnade demo` writes such files):
-
       colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 3
     """
     from colonnade.federation.job import Job

@@ -34,7 +34,6 @@ def demo(
     """Train on 26,049 synthetic people of a bank and a registry, then on 455 patients, and show what each cost.
 
     Example:
-
       colonnade demo --epsilon 2
     """
     if not (math.isfinite(epsilon) and epsilon > 0):

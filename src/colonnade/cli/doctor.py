@@ -69,11 +69,8 @@ def doctor(
     hashes is gone through.
 
     Examples:
-
       colonnade doctor
-
       colonnade doctor demo-run/job.toml
-
       colonnade doctor bank/kit
     """
     if target is None:

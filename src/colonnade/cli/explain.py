@@ -24,9 +24,7 @@ def explain(
     """Say what is behind the number of an error, what usually causes it, and what to do; without one, list all.
 
     Examples:
-
       colonnade explain E313
-
       colonnade explain
     """
     known = {

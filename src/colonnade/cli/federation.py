@@ -34,9 +34,7 @@ def new(
     With --party all keys are made in one place, which is for trying out on one machine.
 
     Examples:
-
       colonnade federation new ours --host server.example.org
-
       colonnade federation new trial --party bank --party insurer
     """
     from colonnade.sites.provision import INVITATION, all_kits, found_federation
@@ -96,9 +94,7 @@ def join(
     The first call makes this party's key and a request to send back. The second makes the kit.
 
     Examples:
-
       colonnade federation join invitation.json --as bank
-
       colonnade federation join bank.signed.zip --as bank --fingerprint "AB 12 ..."
     """
     _check_name(party, "--as")
@@ -132,7 +128,6 @@ def approve(
     """Issue a party's certificate, as the holder of the federation's root. Ask the party whether it asked for one.
 
     Example:
-
       colonnade federation approve ours bank.request.zip --fingerprint "AB 12 ..."
     """
     from colonnade.runtime.identity import plain_fingerprint
@@ -165,11 +160,8 @@ def renew(
     certificate pin the new one.
 
     Examples:
-
       colonnade federation renew bank/kit
-
       colonnade federation renew bank/kit bank.signed.zip
-
       colonnade federation renew ours
     """
     from colonnade.runtime.identity import fingerprint
@@ -218,7 +210,6 @@ def administrator(
     """Make the kit of one more administrator, who may submit jobs, stop them, or only look.
 
     Example:
-
       colonnade federation administrator ours eve --may view
     """
     from colonnade.sites.kit import MAY
@@ -250,9 +241,7 @@ def exclude(
     """Exclude a party or an administrator at once: a list that the root signs, for every member to take.
 
     Examples:
-
       colonnade federation exclude ours shop
-
       colonnade federation exclude ours eve --administrator
     """
     from colonnade.sites.kit import EXCLUDED
@@ -287,7 +276,6 @@ def take(
     """Take a list of exclusions into a kit, if the federation's root signed it and it is not an older one.
 
     Example:
-
       colonnade federation take bank/kit excluded.json
     """
     from colonnade.sites.kit import Kit, install

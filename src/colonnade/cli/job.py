@@ -29,7 +29,6 @@ def submit(job: Path = JOB, kit: Path = KIT, wait: bool = WAIT) -> Answer:
     """Submit a job, for a model or for scores: every party's own policy and budget decide whether it takes part.
 
     Example:
-
       colonnade job submit job.toml --kit ours/admin --wait
     """
     return _submit(kit, _checked(job), wait=wait)
@@ -44,7 +43,6 @@ def propose(
     """Propose a job that another administrator is to confirm: where policies say submission = "two".
 
     Example:
-
       colonnade job propose job.toml --kit ours/admin
     """
     from colonnade.sites import approval as proposal
@@ -62,16 +60,13 @@ def propose(
 
 
 def confirm(
-    proposed: Path = argument("PROPOSAL", "What `job propose` wrote."),
-    kit: Path = KIT,
-    wait: bool = WAIT,
+    proposed: Path = argument("PROPOSAL", "What `job propose` wrote."), kit: Path = KIT, wait: bool = WAIT
 ) -> Answer:
     """Confirm what another administrator proposed, and submit it: every party checks both signatures.
 
     A confirmation is for one run. Look at the job in the proposal first.
 
     Example:
-
       colonnade job confirm job.proposal.json --kit eve
     """
     from colonnade.sites import approval as proposal
@@ -87,7 +82,6 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT) -> Answer:
     Every member needs its own record of the run, which it keeps until the run has ended.
 
     Example:
-
       colonnade job resume 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
     """
     kept = kit / SUBMITTED / f"{job_id}.json"
@@ -98,14 +92,10 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT) -> Answer:
     return _submit(kit, facts["job"], wait=wait, resumes=first, proposal=facts.get("proposal", ""))
 
 
-def status(
-    job_id: str = argument("ID", "A job; all of them if left out.", ""),
-    kit: Path = KIT,
-) -> Answer:
+def status(job_id: str = argument("ID", "A job; all of them if left out.", ""), kit: Path = KIT) -> Answer:
     """Say how jobs stand.
 
     Example:
-
       colonnade job status --kit ours/admin
     """
     from colonnade.sites.kit import Kit
@@ -133,7 +123,6 @@ def log(job_id: str = JOB_ID, kit: Path = KIT) -> None:
     """Show a job step by step: bytes sent and received, and, at a member, seconds. There is no data in it.
 
     Example:
-
       colonnade job log 596ca27d-8325-4ccd-bb80-460765e4591c --kit bank/kit
     """
     from colonnade.sites.kit import Kit
@@ -167,7 +156,6 @@ def stop(job_id: str = JOB_ID, kit: Path = KIT) -> Answer:
     """Stop a job at every member. What a ledger had charged by then stays charged.
 
     Example:
-
       colonnade job stop 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
     """
     from colonnade.sites.kit import Kit

@@ -47,7 +47,6 @@ def attack(
     how scores move. docs/attacks.md says what each attack needs.
 
     Example (`colonnade demo` writes such files):
-
       colonnade attack demo-run/job.toml --people 200 --epsilon 0.5
     """
     from colonnade.federation.job import Job
@@ -145,7 +144,6 @@ def audit(
     `colonnade audit papers` puts the papers' formulas that have noise on trial instead, and says which are caught.
 
     Example (`colonnade demo` writes such files):
-
       colonnade audit demo-run/job.toml --runs 100
     """
     from colonnade.report.lab import DEFECT, audit_drawing, audit_text
@@ -270,12 +268,8 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = record.guarantees[0].delta if record.guarantees else plan["delta"]
         options = checked_options(method, requested.options)
-        spec: dict[str, Any] = {
-            "task": requested.task,
-            "epsilon": requested.epsilon,
-            "gamma": requested.gamma,
-        }
-        request = TrainingSpec(**spec, delta=delta, accepted_delta=delta, options=options)
+        terms: dict[str, Any] = {name: getattr(requested, name) for name in ("task", "epsilon", "gamma")}
+        request = TrainingSpec(**terms, delta=delta, accepted_delta=delta, options=options)
     return AuditTarget(method.name, request, group, schemas)
 
 

@@ -115,15 +115,10 @@ def ledger(
     An export has every entry and can be checked by whoever has the file, without the ledger: give it as PARTY.
 
     Examples (`colonnade demo` writes such files):
-
       colonnade ledger demo-run/clinic.toml
-
       colonnade ledger demo-run/clinic.ledger --witness demo-run/laboratory.ledger
-
       colonnade ledger demo-run/clinic.toml --csv clinic.csv --picture clinic.svg
-
       colonnade ledger demo-run/clinic.toml --export clinic.json --key officer.key
-
       colonnade ledger clinic.json --signer 5f0c…
 
     A ledger that is lost is restored from a copy. Where there is none, --new begins again, and what was spent before is

@@ -32,7 +32,6 @@ def export(
     A model whose weights stay with their parties is not exported: no guarantee covers putting them together.
 
     Example (`colonnade demo` makes such a run):
-
       colonnade export demo-run/run --onnx model.onnx --card README.md --license cc-by-4.0
     """
     if onnx is None and card is None:
@@ -73,7 +72,6 @@ def describe(
     It is computed from the release alone: no data is read and nothing is charged.
 
     Example (RUN is of a job whose numbers are declared in ordered bins):
-
       colonnade describe runs/first --output columns.html
     """
     check_free(output)
@@ -108,7 +106,6 @@ def synthesize(
     columns out.
 
     Example (RUN is of a job whose numbers are declared in ordered bins):
-
       colonnade synthesize runs/first --rows 50000 --output table.parquet
     """
     from colonnade.models.tables.synthetic import checked_rows, checked_target

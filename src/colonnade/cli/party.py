@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,8 +79,12 @@ class Tally:
 
 
 @contextmanager
-def served(tally: Tally, port: int) -> Iterator[int]:
-    """Answer on loopback while the block lasts; yields the port, which the system chooses if 0 was asked for."""
+def served(kit: Kit, port: int) -> Iterator[int]:
+    """Answer on loopback while the block lasts; yields the port, which the system chooses if 0 was asked for.
+
+    Where something else has the port, this says so: a member runs without numbers too.
+    """
+    tally = Tally(kit)
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -110,9 +114,10 @@ def served(tally: Tally, port: int) -> Iterator[int]:
     try:
         server = ThreadingHTTPServer((LOOPBACK, port), Answer)
     except OSError as error:
-        raise InputError(
-            f"--metrics: port {port} cannot be had ({error.strerror}). Name a free one."
-        ) from None
+        in_use = f"--metrics: port {port} cannot be had ({error.strerror}). Name a free one."
+        note(f"{in_use} This member runs without {PATH} and {HEALTH}.")
+        yield port
+        return
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -120,17 +125,6 @@ def served(tally: Tally, port: int) -> Iterator[int]:
     finally:
         server.shutdown()
         server.server_close()
-
-
-@contextmanager
-def served_if_free(kit: Kit, port: int) -> Iterator[None]:
-    """Answer while the block lasts; where something else has the port, say so: a member runs without numbers too."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(served(Tally(kit), port))
-        except InputError as error:
-            note(f"{error} This member runs without {PATH} and {HEALTH}.")
-        yield
 
 
 GLANCE_SECONDS = 0.2
@@ -159,9 +153,7 @@ def start(
     Files given once are remembered in the kit. They are checked before anything is started.
 
     Examples:
-
       colonnade party start ours/server
-
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
     from colonnade.cli.doctor import check_site
@@ -206,7 +198,7 @@ def start(
         if why := refusal(place):
             raise KitError(f"{place.path}: {why}.")
     code = 0
-    metered = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
+    metered = contextlib.nullcontext() if metrics is None else served(place, metrics)
     with contextlib.suppress(KeyboardInterrupt), metered, processes.process_group() as begin:
         process = begin(place)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
@@ -294,13 +286,10 @@ def check_refused(kit: Kit) -> None:
         raise KitError(f"{kit.path}: {presence.refused}.")
 
 
-def health(
-    kit: Path = MEMBER,
-) -> Answer:
+def health(kit: Path = MEMBER) -> Answer:
     """Say how a member is: connected or not, certificate, ledger, disk, jobs. Exit code 0 if all is well, 3 if not.
 
     Example:
-
       colonnade party health bank/kit
     """
     from colonnade.sites.health import health as measured
@@ -337,7 +326,6 @@ def clean(
     A record lets a run go on (`colonnade job resume`). It is kept for `record_days` of the party's file, 30 by default.
 
     Example:
-
       colonnade party clean bank/kit
     """
     from colonnade.sites.kit import Kit
@@ -349,14 +337,10 @@ def clean(
     return Answer(data, "\n".join(lines) or "There is nothing to destroy.")
 
 
-def requests(
-    kit: Path = KIT,
-    ended: bool = flag("--ended", "Show also what no longer waits."),
-) -> Answer:
+def requests(kit: Path = KIT, ended: bool = flag("--ended", "Show also what no longer waits.")) -> Answer:
     """Show the jobs that wait for somebody here, with what each would cost and leave.
 
     Example:
-
       colonnade party requests bank/kit
     """
     from colonnade.sites.approval import list_requests
@@ -375,7 +359,6 @@ def approve(kit: Path = KIT, job: str = JOB, person: str = PERSON, key: Path | N
     """Approve a job that waits; the ledger says who did, signed.
 
     Example:
-
       colonnade party approve bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --as "Ada Byron"
     """
     request = _decided("approve", kit, job, person, key)
@@ -395,7 +378,6 @@ def decline(
     """Decline a job that waits: one no ends it. Peers learn that it was declined, and not why.
 
     Example:
-
       colonnade party decline bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --because "after the audit in May"
     """
     request = _decided("decline", kit, job, person, key, because=because)
@@ -413,13 +395,10 @@ def _decided(how: str, kit: Path, job: str, person: str, key: Path | None, **mor
     return decided
 
 
-def approver(
-    key: Path = argument("FILE", "A person's key; made if it is not there."),
-) -> Answer:
+def approver(key: Path = argument("FILE", "A person's key; made if it is not there.")) -> Answer:
     """Make a person's key for approving jobs, and print what the policy names under `approvers`.
 
     Example:
-
       colonnade party approver ada.key
     """
     from colonnade.ledger.export import signing_key

@@ -34,9 +34,6 @@ def plan(
     latency: float = option(
         "--latency MS", "How long a message takes from party to party, in milliseconds.", 0.0
     ),
-    machine: Path | None = option(
-        "--machine FILE", "Another machine: what --json printed there. Else this one."
-    ),
     verbose: bool = screen.VERBOSE,
 ) -> Answer:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take.
@@ -50,14 +47,11 @@ def plan(
     not written.
 
     Examples (`colonnade demo` writes such files):
-
       colonnade plan demo-run/job.toml --rows 455
-
       colonnade plan demo-run/job.toml --rows 455 --bandwidth 100 --latency 20 --held clinic=600
     """
     from colonnade.cli import plan_answer as answers
     from colonnade.federation.job import Job
-    from colonnade.planning.machine import Machine
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
@@ -81,7 +75,6 @@ def plan(
             simulated=simulation,
             effort=effort,
             line=line,
-            there=None if machine is None else Machine.load(machine),
             measured=as_json(),
             advance=advance,
         )

@@ -22,7 +22,7 @@ from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.table import default_method, method_named, methods_for
 from colonnade.planning import forecast, recommend
-from colonnade.planning.machine import Machine, Matching, NetworkLink
+from colonnade.planning.machine import Matching, NetworkLink, measured_machine
 from colonnade.planning.pilot import PilotRuns
 from colonnade.privacy.observers import observer_text
 from colonnade.protocols.plans import Plan, TrainingSpec
@@ -46,14 +46,12 @@ def plan_facts(
     simulated: bool = True,
     effort: float = 2.0,
     line: NetworkLink = HERE,
-    there: Machine | None = None,
     measured: bool = False,
 ) -> dict[str, Any]:
     """The plan of a job for so many common people, and what it and the `named` methods would cost and bring.
 
     Those whom the job holds out are not trained on. Without `named` it is every method that may be recommended.
-    `there` is another machine than this one, whose speed is then measured, as it is with `measured`. No row is read,
-    and no ledger is written.
+    With `measured` the facts say how quick this machine is. No row is read, and no ledger is written.
     """
     trained, chosen = forecast.trained_on(rows, job.held_out), forecast.left_open(job)
     # Trials that choose the method are a part, each method is one, and the last is to compare them.
@@ -63,7 +61,6 @@ def plan_facts(
     if chosen:
         work.done()
     plan = recommend.plan_job(job, schemas, rows=trained)
-    here = Machine.measured() if measured or there is not None else None
     pilot_runs = PilotRuns(schemas, effort=effort)
     matching = Matching(plan.group, schemas, job.alignment, rows, held)
     look = recommend.Candidates(job, plan, schemas, files, pilot_runs, matching)
@@ -73,7 +70,7 @@ def plan_facts(
     usual, _ = default_method(job.task, plan.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
     recommended, why = recommend.choose(entries, usual=usual)
     work.done()
-    rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
+    machine = measured_machine() if measured else {"cores": usable_cores()}
     bandwidth = line.bandwidth if math.isfinite(line.bandwidth) else None
     # In which way ids are matched, and what that is of the forecast; nothing where they are simply equal.
     way, cost = matching.by(plan), matching.cost(plan)
@@ -85,14 +82,14 @@ def plan_facts(
         "common": rows,
         "people": dict(held),
         "matching": matched,
-        "methods": [_method_facts(item, line=line, here=here, there=there) for item in entries],
+        "methods": [_method_facts(item, line) for item in entries],
         "error": forecast.ERRORS[job.task],
         "without_privacy": exact,
         "recommended": recommended,
         "why": why,
         "line": {"bandwidth": bandwidth, "latency": line.latency},
-        "machine": there.to_data() if there is not None else rehearsed_on,
-        "rehearsed_on": rehearsed_on,
+        "machine": machine,
+        "rehearsed_on": machine,
     }
 
 
@@ -132,10 +129,8 @@ def _promise_facts(
     }
 
 
-def _method_facts(
-    item: recommend.Candidate, *, line: NetworkLink, here: Machine | None, there: Machine | None
-) -> dict[str, Any]:
-    """One method's promise and forecast, its seconds on the stated machine and line."""
+def _method_facts(item: recommend.Candidate, line: NetworkLink) -> dict[str, Any]:
+    """One method's promise and forecast, its seconds with the stated line."""
     facts: dict[str, Any] = {"method": item.method.name, "title": item.method.title}
     facts |= {"admitted": item.admitted, "reason": item.reason, "passed": item.passed}
     promised = () if item.plan is None else item.plan.guarantees
@@ -143,8 +138,7 @@ def _method_facts(
     made = item.forecast
     if made is None:
         return facts | {"forecast": None}
-    work = made.cost.seconds * (1.0 if here is None or there is None else here.stretch(made.kernel, to=there))
-    sent = line.seconds(made.cost)
+    work, sent = made.cost.seconds, line.seconds(made.cost)
     foretold = {**made.to_data(), "seconds": work + sent, "computing": work, "sending": sent}
     return facts | {"forecast": foretold}
 
@@ -349,7 +343,6 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
             f"{facts['method']}."
             + (_UNLESS if matching["by"] == "server" and facts["alignment"] == "auto" else "")
         )
-    where = "this machine" if facts["machine"] == facts["rehearsed_on"] else "the stated machine"
     wide = "" if line["bandwidth"] is None else f"{line['bandwidth'] / 1e6:g} Mbit a second, "
     lines = "all parties in one process"
     if wide or line["latency"]:
@@ -357,8 +350,8 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     parts = [name for name, each in made.items() if each["rehearsed"] != "whole"]
     inferred = f" Rehearsed in part: {', '.join(parts)}." if parts else ""
     notes.append(
-        f"Time on {where}, {facts['machine']['cores']} cores, {lines}. Memory is that of all parties' arrays, with "
-        f"{size_text(facts['held'])} of matched rows on top.{inferred}"
+        f"Time on this machine, {facts['machine']['cores']} cores, {lines}. Memory is that of all parties' arrays, "
+        f"with {size_text(facts['held'])} of matched rows on top.{inferred}"
     )
     return notes
 

@@ -50,9 +50,7 @@ def predict(
     noise and are charged like any release.
 
     Examples (`colonnade demo` writes such files):
-
       colonnade predict demo-run/run --rows demo-run/new-patients.csv --id patient --output scores.csv
-
       colonnade predict demo-run/run demo-run/visits/job.toml
     """
     from colonnade.evaluation.predict import Stored, score_file, score_job, score_rows, scores_csv
@@ -101,15 +99,18 @@ def predict(
     return Answer(facts, lambda wide: _text(scores, output, wide, training=training))
 
 
-def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) -> None:
-    """Refuse a file without the id or with columns of the model missing, all of them at once."""
+def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str], label: str = "") -> None:
+    """Refuse a file without the id or the label, or with columns of the model missing, all of them at once."""
     from colonnade.data.declaring import nearest_name
     from colonnade.data.files import open_file
 
-    fields = open_file(rows, party="", wanted=(*id_columns, *wanted)).fields
-    for id_column in (name for name in id_columns if name not in fields):
-        advice = nearest_name(id_column, fields) or " Name the column that says who a row is."
-        raise ColumnMissing(f"--id: {rows} has no column {id_column!r}.{advice}")
+    labels = [label] if label else []
+    fields = open_file(rows, party="", wanted=(*id_columns, *wanted, *labels)).fields
+    named = [("--id", name, "who a row is") for name in id_columns]
+    named += [("--label", name, "what is to be predicted") for name in labels]
+    for option_name, name, says in (each for each in named if each[1] not in fields):
+        advice = nearest_name(name, fields) or f" Name the column that says {says}."
+        raise ColumnMissing(f"{option_name}: {rows} has no column {name!r}.{advice}")
     missing = [name for name in wanted if name not in fields]
     if missing:
         near = "".join(nearest_name(name, fields) for name in missing[:1])
@@ -173,9 +174,7 @@ def evaluate(
     was opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
 
     Examples (`colonnade demo` writes such files):
-
       colonnade evaluate demo-run/run --rows labelled.csv --id patient --label readmitted
-
       colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
     """
     from colonnade.evaluation.predict import Stored, models_by_label
@@ -206,8 +205,6 @@ def evaluate(
 def _of_rows(
     stored: Stored, model: Path, rows: Path, id_columns: list[str], label: str, threshold: str | None
 ) -> EvaluationRecord:
-    from colonnade.data.declaring import nearest_name
-    from colonnade.data.files import open_file
     from colonnade.evaluation.evaluate import evaluate_file
     from colonnade.report.evaluation import estimate_facts
 
@@ -215,12 +212,7 @@ def _of_rows(
         raise InputError(
             f"{model}: the weights of this model stay with their parties, so it scores nobody in one place."
         )
-    columns = stored.whole.frame.column_names
-    check_columns(rows, id_columns, columns)
-    fields = open_file(rows, party="", wanted=(*id_columns, *columns, label)).fields
-    if label not in fields:
-        advice = nearest_name(label, fields) or " Name the column that says what is to be predicted."
-        raise ColumnMissing(f"--label: {rows} has no column {label!r}.{advice}")
+    check_columns(rows, id_columns, stored.whole.frame.column_names, label)
     estimate = evaluate_file(stored.whole, rows, id_columns=tuple(id_columns), label=label)
     return estimate_facts(estimate if threshold is None else _at(estimate, threshold))
 

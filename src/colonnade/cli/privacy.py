@@ -68,10 +68,10 @@ Give the noise to learn ε, or --epsilon to learn the least noise. Numbers may b
 """)
 
 
-def _command(example: str, flag: str, noise: str, text: str, **options: Option) -> None:
-    """The command that `example` begins with; an option of its own may stand for one of `COMMON`."""
-    mechanism = example.split()[0]
-    amount = _number(f"{noise} Or give --epsilon.", None, flag)
+def _command(example: str, noise: str, text: str, **options: Option) -> None:
+    """The command that `example` begins with, its `noise` by flag; an own option may stand for one of `COMMON`."""
+    mechanism, (flag, what) = example.split()[0], noise.split(maxsplit=1)
+    amount = _number(f"{what} Or give --epsilon.", None, flag)
     shared = {"noise": amount, **{name: options.pop(name, usual) for name, usual in COMMON.items()}}
 
     def command(**values: Any) -> Answer:
@@ -80,7 +80,7 @@ def _command(example: str, flag: str, noise: str, text: str, **options: Option) 
         query = {name: values.pop(name) for name in shared}
         return respond(FAMILIES[mechanism](**values), values, **query)
 
-    command.__doc__ = f"{text}\n\n\b\nExample:\n  colonnade privacy {example}"
+    command.__doc__ = f"{text}\n\nExample:\n  colonnade privacy {example}"
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
@@ -92,16 +92,14 @@ def _command(example: str, flag: str, noise: str, text: str, **options: Option) 
 
 _command(
     "gaussian --sensitivity 1 --epsilon 1 --delta 1e-5 --paper",
-    "--sigma",
-    "Standard deviation σ.",
+    "--sigma Standard deviation σ.",
     "Normal noise on real numbers.",
     sensitivity=_number("L2 sensitivity."),
     **ADDED,
 )
 _command(
     "discrete-gaussian --sensitivity 16 --sigma-squared 3600 --entries 1",
-    "--sigma-squared",
-    "Variance parameter σ².",
+    "--sigma-squared Variance parameter σ².",
     "Discrete Gaussian noise on integers.",
     sensitivity=_number("L2 sensitivity of the integers."),
     **ADDED,
@@ -109,8 +107,7 @@ _command(
 )
 _command(
     "laplace --sensitivity 1 --scale 20 --times 100 --delta 1e-6",
-    "--scale",
-    "Scale of the noise.",
+    "--scale Scale of the noise.",
     "Laplace noise on real numbers.",
     sensitivity=_number("L1 sensitivity."),
     **ADDED,
@@ -118,8 +115,7 @@ _command(
 )
 _command(
     "discrete-laplace --sensitivity 4 --epsilon 1 --owners 3 --threshold 1 --delta 1e-9",
-    "--scale",
-    "Scale of the noise.",
+    "--scale Scale of the noise.",
     "Discrete Laplace noise on integers, whole or dealt by several owners as Pólya parts.",
     sensitivity=_number("L1 sensitivity of the integers."),
     **ADDED,
@@ -129,8 +125,7 @@ _command(
 )
 _command(
     "skellam --l1 100 --l2 20 --epsilon 1 --owners 5 --threshold 2",
-    "--mu",
-    "μ, half the variance.",
+    "--mu μ, half the variance.",
     "Skellam noise on integers, whole or dealt by several owners in parts.",
     l1=_number("L1 sensitivity of the integers."),
     l2=_number("L2 sensitivity of the integers."),
@@ -140,8 +135,7 @@ _command(
 )
 _command(
     "moments --party clinic=10 --party laboratory=20 --classes 2 --epsilon 1",
-    "--mu",
-    "μ of the matrix's noise.",
+    "--mu μ of the matrix's noise.",
     "The noisy moment matrix that `colonnade train` releases, from column counts alone.",
     parties=_option(list[str], COLUMNS, ..., "--party"),
     classes=_option(int, "Classes of the label; 0 for no label.", 2),
@@ -151,8 +145,7 @@ _command(
 )
 _command(
     "poisson-binomial --parties 5 --trials 4 --beta 0.1 --coordinates 16 --times 10 --paper",
-    "--beta",
-    "β: counts have p in [1/2 − β, 1/2 + β].",
+    "--beta β: counts have p in [1/2 − β, 1/2 + β].",
     "Sums of binomial counts (PBM-VFL); --times is how often a record is used, one use an epoch.",
     parties=_option(int, "How many parties add a count."),
     trials=_option(int, "b: trials of each binomial."),
@@ -162,8 +155,7 @@ _command(
 )
 _command(
     "messages --rows 30000 --batch 3200 --epochs 10 --epsilon 1 --paper",
-    "--sigma",
-    "σ of the noise on every message.",
+    "--sigma σ of the noise on every message.",
     "Logistic regression step by step with noisy, clipped messages (HDP-VFL, made sound).",
     rows=_option(int, "How many records."),
     batch=_option(int, "Records in a batch."),

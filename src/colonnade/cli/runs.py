@@ -24,7 +24,6 @@ def recover(
     `colonnade runs` lists it, and this makes model, facts and report of what it had kept. Nothing is run or charged.
 
     Example:
-
       colonnade recover runs/first
     """
     from colonnade.report.run_folder import REPORT
@@ -61,7 +60,6 @@ def runs(
     place.
 
     Example:
-
       colonnade runs runs
 
     Of a kit, the runs that its member took part in (`colonnade runs --kit bank/kit`); each one's folder can be given to
@@ -97,18 +95,13 @@ def runs(
     return Answer(data, lambda wide: "\n".join(table_lines([tuple(listed[0]), *rows], wide)))
 
 
-def show(
-    run: Path = RUN,
-    label: str | None = LABEL,
-    verbose: bool = VERBOSE,
-) -> Answer:
+def show(run: Path = RUN, label: str | None = LABEL, verbose: bool = VERBOSE) -> Answer:
     """Show what a run learnt, what it cost, and what each observer could learn from it.
 
     Of a run that failed half way it says where it stopped and what each ledger had been charged by then. A run of a kit
     is shown as its member knows it: KIT/runs/JOB-ID.
 
     Example (`colonnade demo` makes such a run):
-
       colonnade show demo-run/run
     """
     folder = _of_label(run_folders.find_run(run), label)
@@ -160,7 +153,6 @@ def report(
     nothing is run and nothing is charged.
 
     Example (`colonnade demo` makes such a run):
-
       colonnade report demo-run/run --output page.html
     """
     folder = run_folders.with_facts(run_folders.find_run(run))

@@ -47,11 +47,8 @@ def schema(
     rows are public (--public, or public = true in the party's own file) they are suggested.
 
     Examples:
-
       colonnade schema bank.csv --output bank.schema.toml
-
       colonnade schema bank.duckdb --sql "select * from customers" --output bank.schema.toml
-
       colonnade schema --check bank.schema.toml --data bank.csv
     """
     if (data is None) == (check is None):
@@ -133,9 +130,7 @@ def new(
     each party to fill in from what it knows. Nothing is run or charged.
 
     Examples:
-
       colonnade new risk --party bank=bank.csv --party insurer=insurer.parquet --id customer --label bank:repaid
-
       colonnade new survey --party north=north.csv --party south=south.csv --task pca
     """
     if task not in TASKS:
@@ -285,7 +280,6 @@ def align(job: Path = screen.JOB, party: list[Path] = screen.PARTY_FILES) -> Ans
     """Find the people that all parties of a job have in common, by private set intersection.
 
     Example (`colonnade demo` writes such files):
-
       colonnade align demo-run/job.toml
 
     Nothing is charged, and the result is not kept: training aligns again, in a fresh order. That ids were compared and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import shutil
 import sys
 import time
@@ -159,6 +160,8 @@ def answering(verb: Callable[..., Answer | None]) -> Callable[..., None]:
         finally:
             _as_json.reset(before)
 
+    # Typer fills the lines of a paragraph, unless this mark stands before it: an example is a line to copy.
+    printed.__doc__ = re.sub(r"\n\n(?=Examples?\b)", "\n\n\b\n", inspect.getdoc(verb) or "")
     printed.__signature__ = signature  # type: ignore[attr-defined]
     printed.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
     return printed

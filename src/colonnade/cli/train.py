@@ -35,7 +35,6 @@ def train(
     its own table and ledger, and talk only through their channels.
 
     Example (`colonnade demo` writes such files):
-
       colonnade train demo-run/job.toml --output runs/first
     """
     from colonnade.report.text import run_text

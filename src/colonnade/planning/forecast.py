@@ -19,7 +19,7 @@ from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.method import Kernel, Method, NoiseSummary
+from colonnade.methods.method import Method, NoiseSummary
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.table import METHODS, default_method, protocol_named
@@ -96,7 +96,6 @@ class Forecast:
     cost: Cost
     whole: bool
     noise: NoiseSummary | None
-    kernel: Kernel
     expected: Expected | None
     unknown: str = ""
     split: bool = False
@@ -131,7 +130,7 @@ def forecast(
     if costed and matching is not None and (added := matching.cost(plan)) is not None:
         cost = weighted([(1.0, cost), (1.0, added)])
     said = "no simulation was asked for"
-    made = Forecast(cost, whole, method.noise(plan), method.kernel, None, said, split)
+    made = Forecast(cost, whole, method.noise(plan), None, said, split)
     if not simulated:
         return made
     if method.twin is None and seconds > pilot_runs.effort:

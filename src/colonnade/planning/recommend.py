@@ -53,14 +53,8 @@ def group_of(job: Job, schemas: Mapping[str, PublicSchema]) -> Group:
     """Whoever declares the label holds it where the job names nobody."""
     holder = next((party for party in job.parties if schemas[party].label is not None), None)
     # A job that names another holder than the schemas do is refused by the plan, in its own words.
-    return Group.of(
-        job.parties,
-        active=holder if job.task == "pca" or job.active is None else job.active,
-        server=job.server,
-        threshold=job.threshold,
-        computing_parties=job.computing_parties,
-        disclosed_noise=job.disclosed_noise,
-    )
+    active = holder if job.task == "pca" or job.active is None else job.active
+    return job.model_copy(update={"active": active}).group()
 
 
 def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
@@ -89,12 +83,12 @@ def ask_budgets(
         if owner not in files:
             answers.append(Answer(owner, None, f"{owner}'s own file is not here; only {owner} can say."))
             continue
+        file = files[owner]
+        exists = file.ledger.exists()
         try:
             # One that is there and cannot be opened is told below.
-            if owner in books or not files[owner].ledger.exists():
-                check_ledger(files[owner], books)
-            file = files[owner]
-            exists = file.ledger.exists()
+            if owner in books or not exists:
+                check_ledger(file, books)
             ledger = Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(owner)
             state = ledger_state(ledger)
             # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
