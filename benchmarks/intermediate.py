@@ -26,7 +26,7 @@ from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
+from colonnade.methods.messages.plan import PrivateMessagesOptions, PrivateMessagesPlan
 from colonnade.methods.messages.protocol import batch_order, descend
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
@@ -55,13 +55,13 @@ def tables(rows: int) -> list[Table]:
     return made
 
 
-def plan_of(made: list[Table], calibration: str, *, epochs: int) -> IntermediatePlan:
+def plan_of(made: list[Table], calibration: str, *, epochs: int) -> PrivateMessagesPlan:
     """The plan of one kind of run."""
-    options = IntermediateOptions(epochs=epochs, batch=min(BATCH, made[0].rows))
+    options = PrivateMessagesOptions(epochs=epochs, batch=min(BATCH, made[0].rows))
     spec = TrainingSpec("classification", 1.0, options=options, public=("active", "passive"))
     spec = spec.with_options(calibration=calibration)
     group = Group.of(("active", "passive"), active="active")
-    plan: IntermediatePlan = spec.plan(group, tuple(table.public() for table in made), made[0].rows)
+    plan: PrivateMessagesPlan = spec.plan(group, tuple(table.public() for table in made), made[0].rows)
     return plan
 
 
@@ -72,7 +72,7 @@ class Prepared:
         self.made = {table.party: table for table in made}
         self.rows: dict[str, tuple[Any, Any]] = {}
 
-    def seconds(self, plan: IntermediatePlan) -> tuple[float, float]:
+    def seconds(self, plan: PrivateMessagesPlan) -> tuple[float, float]:
         """Processor and wall seconds of all parties together from the first message to the last."""
         starts, ends = [], []
 

@@ -136,7 +136,7 @@ def steps_of(split: Split) -> dict[str, float]:
         plain = []
         for _ in range(5 * TRIES):
             started = time.perf_counter()
-            plain_step(rows, signs, weights, plan.waves.curve)
+            plain_step(rows, signs, weights, plan.phasors.curve)
             plain.append(time.perf_counter() - started)
     each = (min(seconds[MANY_STEPS]) - min(seconds[FEW_STEPS])) / (MANY_STEPS - FEW_STEPS)
     return {

@@ -172,7 +172,7 @@ def descents(repetitions: int) -> dict[str, float]:
     def program(verify: Verify) -> Program:
         requested = TrainingSpec("classification", 1.0, delta=1e-6, options=MarginOptions(), verify=verify)
         plan = requested.planned(group, schemas, ADULT_ROWS)
-        _ = plan.views, plan.scheme, plan.waves.plain, plan.waves.labelled
+        _ = plan.views, plan.scheme, plan.phasors.plain, plan.phasors.labelled
 
         async def run(party: Party, table: Table | None) -> object:
             await meet(party)

@@ -18,7 +18,7 @@ from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.method import IdealOptions, exactly, ideal_messages
 from colonnade.methods.glm.losses import LOSSES, GlmOptions
 from colonnade.methods.messages.method import METHOD
-from colonnade.methods.messages.plan import IntermediateOptions
+from colonnade.methods.messages.plan import PrivateMessagesOptions
 from colonnade.methods.method import LinearModel, TrainedModel
 from colonnade.methods.table import METHODS
 from colonnade.models.release import MomentRelease
@@ -153,7 +153,7 @@ def poisson_regression(given: list[Columns], raw: Mapping[str, Any], counts: Any
         ]
         private: dict[str, list[float]] = {}
         for epsilon in (1.0, 10.0):
-            requested = TrainingSpec("regression", epsilon, options=IntermediateOptions(loss="poisson"))
+            requested = TrainingSpec("regression", epsilon, options=PrivateMessagesOptions(loss="poisson"))
             private[f"messages, sound, ε = {epsilon:g}"] = [
                 deviance(METHOD.train(parties(), requested)) for _ in range(runs)
             ]

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from colonnade import LogisticRegression
 from colonnade.errors import DrownedByNoise
-from colonnade.methods.messages.plan import GRID, Calibration, IntermediateOptions, IntermediatePlan
+from colonnade.methods.messages.plan import GRID, Calibration, PrivateMessagesOptions, PrivateMessagesPlan
 from colonnade.methods.messages.protocol import MessagesDescent, step_weights
 from colonnade.models.fitting import NoiseWarning
 from colonnade.privacy.guarantee import epsilon_text
@@ -111,9 +111,9 @@ for e in (1.0, 10.0, 100.0):
 ROWS, BATCH, EPOCHS, EPSILON, DELTA = 4000, 200, 10, 1.0, 1e-5
 
 
-def plan_of(calibration: Calibration) -> IntermediatePlan:
+def plan_of(calibration: Calibration) -> PrivateMessagesPlan:
     """The plan of one column at each side; people are a public number."""
-    options = IntermediateOptions(
+    options = PrivateMessagesOptions(
         penalty="none",
         calibration=calibration,
         epochs=EPOCHS,
@@ -123,11 +123,11 @@ def plan_of(calibration: Calibration) -> IntermediatePlan:
     )
     spec = TrainingSpec("classification", EPSILON, delta=DELTA, options=options, public=(active, passive))
     schemas = tuple(table.public() for table in houses.tables)
-    plan: IntermediatePlan = spec.plan(Group.of((active, passive), active=active), schemas, ROWS)
+    plan: PrivateMessagesPlan = spec.plan(Group.of((active, passive), active=active), schemas, ROWS)
     return plan
 
 
-def distances(plan: IntermediatePlan, cap: float, runs: int) -> NDArray[np.float64]:
+def distances(plan: PrivateMessagesPlan, cap: float, runs: int) -> NDArray[np.float64]:
     """How far apart one record brings all of the passive party's messages, run by run."""
     passive_party: Any = SimpleNamespace(name=passive)
     apart, others_side = [], np.random.default_rng(1)

@@ -39,8 +39,8 @@ def added(plan: EvaluationPlan, scores: np.ndarray, labels: np.ndarray) -> np.nd
     width, count, found = plan.width, plan.width // 2, []
     for number, place in enumerate(place for place, head in enumerate(plan.heads) for _ in range(head.sums)):
         one, two = mine[:, number * width :], theirs[:, place * width :]
-        wave = (one[:, :count] + 1j * one[:, count:width]) * (two[:, :count] + 1j * two[:, count:width])
-        found += [wave.real[:, int(not plan.heads[place].counted) :], wave.imag[:, 1:]]
+        phasor = (one[:, :count] + 1j * one[:, count:width]) * (two[:, :count] + 1j * two[:, count:width])
+        found += [phasor.real[:, int(not plan.heads[place].counted) :], phasor.imag[:, 1:]]
     return np.concatenate(found, axis=1)
 
 

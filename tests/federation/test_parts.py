@@ -10,7 +10,7 @@ from training_specs import requested as spec_of
 
 from colonnade import Federation, Ledger, Schema, Table
 from colonnade.errors import GroupMismatch, ModelDamaged, OutOfRange, PlanError, RemoteProtocolError
-from colonnade.federation.holdout import kept_cut
+from colonnade.federation.holdout import kept_split
 from colonnade.federation.job import Job
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
@@ -88,8 +88,8 @@ def test_a_second_release_about_the_other_part_adds_nothing_and_without_parts_it
 
 def test_a_cut_is_kept_beside_the_ledger_and_used_again(tmp_path: Path) -> None:
     first = people(federation(tmp_path).run(moments_session, REQUEST))
-    cuts = [kept_cut(tmp_path / f"{name}.ledger", name) for name in ("bank", "shop")]
-    assert cuts[0] is not None and cuts[1] is not None and cuts[0].key == cuts[1].key
+    splits = [kept_split(tmp_path / f"{name}.ledger", name) for name in ("bank", "shop")]
+    assert splits[0] is not None and splits[1] is not None and splits[0].key == splits[1].key
     again = people(federation(tmp_path).run(moments_session, REQUEST, part="held-out"))
     assert not set(first["bank"]) & set(again["bank"])
     assert len(first["bank"]) + len(again["bank"]) == PEOPLE

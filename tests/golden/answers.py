@@ -28,7 +28,7 @@ from colonnade.errors import ColonnadeError
 from colonnade.evaluation.held_out import check_held_out, evaluate_trained
 from colonnade.federation.job import Job
 from colonnade.federation.train import check_people, model_for, protocol_of, result_for
-from colonnade.ledger import Cut, Ledger, LedgerLine, Receipt, Release
+from colonnade.ledger import HoldoutSplit, Ledger, LedgerLine, Receipt, Release
 from colonnade.ledger.release import CoalitionBound
 from colonnade.models.files.onnx import onnx_model
 from colonnade.planning.forecast import forecast, trained_on
@@ -294,7 +294,7 @@ def _release(fields: dict[str, Any]) -> Release:
     more |= {name: fields[name] for name in ("threshold", "published", "server", "exact") if name in fields}
     if "part" in fields:
         key, share, name = fields["part"]
-        more["part"] = Cut(bytes.fromhex(key * 32), share, "column id").part(name)
+        more["part"] = HoldoutSplit(bytes.fromhex(key * 32), share, "column id").part(name)
     lines = tuple(
         LedgerLine(observer, unit, event_from_data(e)) for observer, unit, e in fields.get("lines", [])
     )

@@ -20,7 +20,7 @@ from colonnade.errors import BudgetExceeded, InputError
 from colonnade.ledger import CoalitionBound, Ledger, LedgerLine, Release
 from colonnade.ledger.bounds import Account, Bound, bound
 from colonnade.ledger.state import LedgerState
-from colonnade.methods.messages.plan import IntermediateOptions
+from colonnade.methods.messages.plan import PrivateMessagesOptions
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.one_shot.protocol import OneShotOptions
@@ -238,7 +238,7 @@ def moments(*owners: str, epsilon: float = 1.0) -> MomentsPlan:
 
 @cache
 def messages(*owners: str) -> Plan:
-    made: Plan = requested(IntermediateOptions, penalty="none", delta=DELTA, epochs=2).plan(
+    made: Plan = requested(PrivateMessagesOptions, penalty="none", delta=DELTA, epochs=2).plan(
         *parties(*owners), 1000
     )
     return made

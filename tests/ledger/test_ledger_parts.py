@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ledger_samples import DELTA
 
 from colonnade.errors import BudgetExceeded
-from colonnade.ledger import Cut, Ledger, LedgerLine, Part, Release
+from colonnade.ledger import HoldoutSplit, Ledger, LedgerLine, Part, Release
 from colonnade.ledger.bounds import Account
 from colonnade.ledger.release import PARTS, PartName
 from colonnade.ledger.state import LedgerState
@@ -61,7 +61,7 @@ def test_no_total_by_part_is_below_the_truth(drawn: list[tuple[Part | None, int]
     for number, (part, tenths) in enumerate(drawn):
         releases.append(release(f"r{number}", part, tenths / 10))
         done.append((part, tenths / 10))
-        cuts = {part.cut for part, _ in done if part is not None}
+        splits = {part.cut for part, _ in done if part is not None}
         for unit in UNITS:
             spent = book.lost(Account("people", unit, "party:shop"), DELTA)
             of_parts = [squares(spent.events + own) for own in spent.parts.values()]
@@ -69,7 +69,7 @@ def test_no_total_by_part_is_below_the_truth(drawn: list[tuple[Part | None, int]
             lost = truth(done, unit)
             assert total >= lost * (1 - 1e-9)
             assert total >= before[unit] * (1 - 1e-9)
-            if len(cuts) <= 1:
+            if len(splits) <= 1:
                 # With one cut nothing is counted that somebody did not lose.
                 assert total == pytest.approx(lost)
             before[unit] = total
@@ -122,13 +122,13 @@ def test_a_ledger_of_format_2_is_read_and_its_totals_stay(tmp_path: Path) -> Non
 
 def test_who_is_held_out_depends_on_key_and_id_alone() -> None:
     ids = [f"person {number}" for number in range(4000)]
-    cut = Cut(b"k" * 32, 0.2, "column n")
+    cut = HoldoutSplit(b"k" * 32, 0.2, "column n")
     held_out = cut.held_out(ids)
     # A share of 0.2 of 4,000: five standard deviations are 126.
     assert abs(int(held_out.sum()) - 800) < 126
     order = np.argsort(ids)[::-1]
     assert np.array_equal(cut.held_out([ids[place] for place in order]), held_out[order])
-    assert not np.array_equal(Cut(b"l" * 32, 0.2, "column n").held_out(ids), held_out)
+    assert not np.array_equal(HoldoutSplit(b"l" * 32, 0.2, "column n").held_out(ids), held_out)
     # A larger share holds out the same people and more: the digests still tell the two cuts apart.
-    larger = Cut(b"k" * 32, 0.3, "column n")
+    larger = HoldoutSplit(b"k" * 32, 0.3, "column n")
     assert (larger.held_out(ids) >= held_out).all() and larger.digest != cut.digest

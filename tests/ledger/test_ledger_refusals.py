@@ -15,7 +15,16 @@ from ledger_samples import DECISION, DELTA, book, release
 from typed import untyped
 
 from colonnade.errors import BudgetExceeded, InputError, LedgerAltered
-from colonnade.ledger import CoalitionBound, Cut, Decision, Ledger, LedgerLine, Part, Receipt, Release
+from colonnade.ledger import (
+    CoalitionBound,
+    Decision,
+    HoldoutSplit,
+    Ledger,
+    LedgerLine,
+    Part,
+    Receipt,
+    Release,
+)
 from colonnade.ledger import bounds as lattice
 from colonnade.ledger.admission import Opening, check_announced
 from colonnade.ledger.bounds import MOST_EPSILON, Account, Bound, Budget, bound
@@ -88,10 +97,10 @@ def test_a_release_with_owners_may_name_whoever_else_takes_part_and_a_number_of_
         (lambda: LedgerLine("nobody", "record", NOISE), ValueError, "no observer is called"),
         (lambda: LedgerLine("server", "person", NOISE), ValueError, "no unit is called"),
         (lambda: LedgerLine("server", "record", untyped("noise")), TypeError, "event"),
-        (lambda: Cut(b"short", 0.5, "n"), ValueError, "the key of a cut"),
-        (lambda: Cut(untyped("0" * 32), 0.5, "n"), ValueError, "the key of a cut"),
-        (lambda: Cut(bytes(32), 0.0, "n"), ValueError, "the share held out"),
-        (lambda: Cut(bytes(32), 1.0, "n"), ValueError, "the share held out"),
+        (lambda: HoldoutSplit(b"short", 0.5, "n"), ValueError, "the key of a cut"),
+        (lambda: HoldoutSplit(untyped("0" * 32), 0.5, "n"), ValueError, "the key of a cut"),
+        (lambda: HoldoutSplit(bytes(32), 0.0, "n"), ValueError, "the share held out"),
+        (lambda: HoldoutSplit(bytes(32), 1.0, "n"), ValueError, "the share held out"),
         (lambda: Part("0" * 63, "training"), ValueError, "a cut is named"),
         (lambda: Part("0" * 64, untyped("other")), ValueError, "a part is one of"),
     ],

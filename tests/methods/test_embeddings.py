@@ -23,7 +23,7 @@ from colonnade import Ledger
 from colonnade.crypto.masks import packed_size
 from colonnade.errors import BudgetExceeded, DataError, InputError, LocalProtocolError, PlanError
 from colonnade.ledger.entry_store import Entry
-from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
+from colonnade.methods.network.plan import NetworkOptions, NetworkPlan
 from colonnade.methods.network.protocol import PartyModels, formula_bytes
 from colonnade.privacy.events import Composed, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
@@ -41,11 +41,11 @@ def plan_of(request: TrainingSpec, *, rows: int = 200, parties: int = 3, **how: 
     return request.plan(group_of(tables), schemas_of(tables), rows)
 
 
-def cost(plan: EmbeddingsPlan, observer: Server | Coalition, unit: Any) -> float:
+def cost(plan: NetworkPlan, observer: Server | Coalition, unit: Any) -> float:
     return account(event(plan, observer, unit), plan.delta).epsilon
 
 
-def event(plan: EmbeddingsPlan, observer: Any, unit: Any) -> Any:
+def event(plan: NetworkPlan, observer: Any, unit: Any) -> Any:
     (found,) = [view.event for view in plan.views if view.observer == observer and view.unit == unit]
     return found
 

@@ -325,7 +325,7 @@ def test_a_mask_that_was_opened_is_not_opened_again() -> None:
             run_margin(plan, tables)
 
 
-def test_products_of_waves_turn_by_sums_of_angles() -> None:
+def test_products_of_phasors_turn_by_sums_of_angles() -> None:
     """The tree at its smallest: every way to pair three owners gives the product of all three."""
     drawn = np.random.default_rng(5).integers(-50, 50, (3, 4, 2 * 2 * 3))
     as_complex = [

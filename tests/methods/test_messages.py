@@ -25,11 +25,11 @@ from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PlanError, RemoteProtocolError, SchemaError
 from colonnade.methods.glm.losses import Penalty
-from colonnade.methods.messages.plan import GRID, GRID_BITS, MOST_STEPS, IntermediatePlan
+from colonnade.methods.messages.plan import GRID, GRID_BITS, MOST_STEPS, PrivateMessagesPlan
 from colonnade.methods.messages.protocol import (
     MessagesDescent,
     batch_order,
-    intermediate_session,
+    private_messages_session,
     step_weights,
 )
 from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_session
@@ -61,7 +61,7 @@ def values(seen: list[Seen], step: str) -> list[NDArray[np.int64]]:
 def test_without_noise_the_protocol_is_its_ideal_twin(loss: str, penalty: Penalty) -> None:
     made = tables(31, loss=loss, widths=(2, 3, 1))
     requested = request(loss, calibration="none", batch=8, epochs=3, learning_rate=0.3, penalty=penalty)
-    run = federation(made).run(intermediate_session, requested)
+    run = federation(made).run(private_messages_session, requested)
     ideal = ideal_descent(run.aligned, run.plan)
     for owner in run.plan.group.owners:
         assert np.allclose(run.result(owner).weights, ideal[owner], rtol=1e-12, atol=1e-14)
@@ -70,14 +70,14 @@ def test_without_noise_the_protocol_is_its_ideal_twin(loss: str, penalty: Penalt
 
 def test_weights_stay_in_their_ball_and_pass_through_it_without_noise() -> None:
     requested = request(calibration="none", epochs=50, learning_rate=20.0, radius=0.25)
-    run = federation(tables(40, widths=(2, 2))).run(intermediate_session, requested)
+    run = federation(tables(40, widths=(2, 2))).run(private_messages_session, requested)
     lengths = [np.linalg.norm(run.result(owner).weights) for owner in run.plan.group.owners]
     assert max(lengths) == pytest.approx(0.25)
     assert np.allclose(run.result("bank").weights, ideal_descent(run.aligned, run.plan)["bank"])
 
 
 def test_the_first_scores_are_noise_of_the_planned_deviation_and_nothing_else() -> None:
-    run = federation(tables(6000)).run(intermediate_session, request(epochs=1), record=True)
+    run = federation(tables(6000)).run(private_messages_session, request(epochs=1), record=True)
     (scores,) = values(there(run.outcome.seen["clinic"]), "scores")
     square = float((scores.astype(float) ** 2).sum()) / float(run.plan.variances[1])
     tail = min(stats.chi2.cdf(square, 6000), stats.chi2.sf(square, 6000))
@@ -87,7 +87,7 @@ def test_the_first_scores_are_noise_of_the_planned_deviation_and_nothing_else() 
 
 def test_all_passive_parties_receive_the_same_residuals_and_the_server_no_message_at_all() -> None:
     requested = request(epochs=2, batch=16)
-    run = federation(tables(40, widths=(2, 3, 1))).run(intermediate_session, requested, record=True)
+    run = federation(tables(40, widths=(2, 3, 1))).run(private_messages_session, requested, record=True)
     seen = run.outcome.seen
     first, second = values(there(seen["bank"]), "residuals"), values(there(seen["shop"]), "residuals")
     assert len(first) == run.plan.schedule.steps == 6
@@ -99,7 +99,7 @@ def test_all_passive_parties_receive_the_same_residuals_and_the_server_no_messag
 
 def test_a_passive_partys_weights_are_what_its_clipped_messages_make_of_its_rows() -> None:
     requested = request(epochs=3, batch=16, penalty=Penalty(l1=0.01))
-    run = federation(tables(40)).run(intermediate_session, requested, record=True)
+    run = federation(tables(40)).run(private_messages_session, requested, record=True)
     plan = run.plan
     rows, _ = batch_order(run.aligned["bank"], plan)
     weights = np.zeros(rows.shape[1])
@@ -115,7 +115,7 @@ def test_a_passive_partys_weights_are_what_its_clipped_messages_make_of_its_rows
 def test_every_ledger_is_charged_first_and_a_refused_run_puts_no_message_on_the_wire() -> None:
     made = tables(30, widths=(2, 2))
     parties = federation(made, budget=(1.0, 1e-5))
-    run = parties.run(intermediate_session, request(epsilon=0.9))
+    run = parties.run(private_messages_session, request(epsilon=0.9))
     for owner in run.plan.group.owners:
         (total,) = parties.ledgers[owner].totals()
         assert 0.7 < total.epsilon <= 0.9
@@ -123,7 +123,7 @@ def test_every_ledger_is_charged_first_and_a_refused_run_puts_no_message_on_the_
 
     async def program(party: Party, table: Table | None) -> None:
         try:
-            await intermediate_session(party, table, request(epsilon=0.9))
+            await private_messages_session(party, table, request(epsilon=0.9))
         finally:
             steps.extend(step for _, step in party.traffic.sent)
 
@@ -237,7 +237,7 @@ def test_descents_that_are_no_longer_finite_are_stopped_with_what_to_do() -> Non
     ):
         requested = request("poisson", calibration=untyped(calibration), **chosen)
         with pytest.raises(LocalProtocolError, match=said):
-            federation(tables(50, loss="poisson")).run(intermediate_session, requested)
+            federation(tables(50, loss="poisson")).run(private_messages_session, requested)
 
 
 def test_noisy_columns_are_the_rows_with_noise_and_reach_the_active_party_only() -> None:
@@ -274,7 +274,7 @@ def test_two_owners_need_no_server() -> None:
         ledger = Ledger.in_memory(member)
         ledger.set_budget("data", "*", "*", epsilon=2.0, delta=1e-5)
         desks[member] = PartyInputs(ledger, table, dataset="data")
-    outcome = run_here(intermediate_session, group, desks, request(epochs=2))
+    outcome = run_here(private_messages_session, group, desks, request(epochs=2))
     assert {part.weights.shape for part in outcome.results.values()} == {(3,)}
     assert all(untyped(desk.ledger).totals() for desk in desks.values())
 
@@ -458,7 +458,7 @@ def test_noisy_columns_cost_the_same_however_often_they_are_used() -> None:
         OneShotOptions(stretch=-1.0)
 
 
-def rounding_of_doubles(plan: IntermediatePlan, owner: str) -> Fraction:
+def rounding_of_doubles(plan: PrivateMessagesPlan, owner: str) -> Fraction:
     """What two runs can lose of one entry, exactly, as docs/proofs/message-sensitivity.md adds it up."""
     unit, active = Fraction(1, 1 << 53), owner == plan.active
     cap, radius, rate = (Fraction(value) for value in (plan.cap(owner), plan.radius, plan.rate(owner)))

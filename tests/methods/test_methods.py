@@ -22,7 +22,7 @@ from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.functional.protocol import functional_mechanism
 from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.methods.messages.plan import IntermediateOptions
+from colonnade.methods.messages.plan import PrivateMessagesOptions
 from colonnade.methods.method import LinearModel, Method, NoiseSummary
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
@@ -205,7 +205,7 @@ def test_options_that_there_are_not_or_no_job_may_ask_for_are_refused() -> None:
     with pytest.raises(TypeError, match="EncryptedOptions has no defense"):
         spec.with_options(defense="none")
     with pytest.raises(ValidationError, match="'sound' or 'paper'"):
-        IntermediateOptions(calibration="none")
+        PrivateMessagesOptions(calibration="none")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from training_specs import requested, table_of
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
-from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
+from colonnade.methods.network.plan import NetworkOptions, NetworkPlan
 from colonnade.methods.network.protocol import PartyModels, TrainedEmbeddings, embeddings_session
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger
@@ -124,7 +124,7 @@ def brings(
     stops = dict(fails)
 
     def for_party(name: str) -> Callable[..., Any]:
-        def bring(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
+        def bring(aligned: AlignedTable | None, plan: NetworkPlan) -> PartyModels:
             if aligned is None:
                 return PartyModels()
             (block,) = aligned.blocks(plan.rows)

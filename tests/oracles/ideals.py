@@ -9,7 +9,7 @@ from typed import there
 from colonnade.data.table import AlignedTable
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
-from colonnade.methods.messages.plan import IntermediatePlan
+from colonnade.methods.messages.plan import PrivateMessagesPlan
 from colonnade.methods.messages.protocol import batch_order
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.protocols.evaluation import EvaluationPlan, own_phases
@@ -60,7 +60,7 @@ def ideal_objective(tables: Mapping[str, AlignedTable], plan: FunctionalPlan) ->
 
 
 def ideal_descent(
-    tables: Mapping[str, AlignedTable], plan: IntermediatePlan
+    tables: Mapping[str, AlignedTable], plan: PrivateMessagesPlan
 ) -> dict[str, NDArray[np.float64]]:
     """Every owner's weights after a run without noise or clipping, up to the rounding of floats."""
     parts = {owner: batch_order(table, plan) for owner, table in tables.items()}
@@ -93,14 +93,14 @@ def ideal_evaluation(
             sums = [0] * (2 * half)
             for person in range(len(labels)):
                 mine = dealt[plan.holder][person][start : start + 2 * half]
-                for wave in range(half):
-                    real, imaginary = mine[wave], mine[wave + half]
+                for phasor in range(half):
+                    real, imaginary = mine[phasor], mine[phasor + half]
                     for owner in plan.others:
                         theirs = dealt[owner][person][place * 2 * half :][: 2 * half]
-                        c, d = theirs[wave], theirs[wave + half]
+                        c, d = theirs[phasor], theirs[phasor + half]
                         real, imaginary = real * c - imaginary * d, real * d + imaginary * c
-                    sums[wave] += real
-                    sums[wave + half] += imaginary
+                    sums[phasor] += real
+                    sums[phasor + half] += imaginary
             start += 2 * half
             # Frequency 0 has no imaginary part, and of everybody together it would only count them.
             found += [*sums[0 if head.counted else 1 : half], *sums[half + 1 :]]

@@ -14,8 +14,8 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.methods.glm.losses import LOSSES, Penalty
-from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
-from colonnade.methods.messages.protocol import intermediate_results
+from colonnade.methods.messages.plan import PrivateMessagesOptions, PrivateMessagesPlan
+from colonnade.methods.messages.protocol import private_messages_results
 from colonnade.protocols.agreement import charge_first, meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.messages import hear, tell
@@ -64,14 +64,14 @@ def request(loss: str = "logistic", **changes: Any) -> TrainingSpec:
     settings: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "penalty": Penalty(l2=0.01), **changes}
     if changes.get("calibration", "sound") != "sound":
         settings.setdefault("public", NAMES)
-    return requested(IntermediateOptions, LOSSES[loss].task, loss=loss, **settings)
+    return requested(PrivateMessagesOptions, LOSSES[loss].task, loss=loss, **settings)
 
 
 def against(
     owner: str,
     table: Table,
     others: dict[str, Table],
-    plan: IntermediatePlan,
+    plan: PrivateMessagesPlan,
     script: Callable[..., Any],
     *,
     seed: int = 1,
@@ -88,7 +88,7 @@ def against(
         aligned = await align(party, own, "equal")
         await agreed_rows(party, aligned)
         if party.name == owner:
-            return await intermediate_results(party, aligned, plan)
+            return await private_messages_results(party, aligned, plan)
         await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
         if not party.owns_columns:
             return None

@@ -27,7 +27,7 @@ def fitted_coefficients(harmonics: int, cap: float = 0.5) -> tuple[int, ...]:
     inside = np.linspace(low, high, _INSIDE)
     around = np.linspace(high - period, high, _AROUND, endpoint=False)
     target = capped_logistic(inside, cap)
-    rows, bounded = _waves(inside, harmonics, period), _waves(around, harmonics, period)
+    rows, bounded = _phasors(inside, harmonics, period), _phasors(around, harmonics, period)
     count = rows.shape[1]
     error, none = np.ones((_INSIDE, 1)), np.zeros((_AROUND, 1))
     found = linprog(
@@ -42,6 +42,6 @@ def fitted_coefficients(harmonics: int, cap: float = 0.5) -> tuple[int, ...]:
     return tuple(round(value * MILLION) for value in found.x[:count])
 
 
-def _waves(margins: Array, harmonics: int, period: float) -> Array:
+def _phasors(margins: Array, harmonics: int, period: float) -> Array:
     angles = np.outer(margins, np.arange(1, harmonics + 1)) * (2 * np.pi / period)
     return np.hstack([np.ones((len(margins), 1)), np.cos(angles), np.sin(angles)])

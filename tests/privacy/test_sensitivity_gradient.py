@@ -16,7 +16,16 @@ from matrix_brute_force import integer_rows
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
-from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, Waves, angle_of, circle
+from colonnade.methods.margin.curve import (
+    ANGLES,
+    HARMONICS,
+    MILLION,
+    PERIOD,
+    Curve,
+    Phasors,
+    angle_of,
+    circle,
+)
 from colonnade.privacy.sensitivity.gradient import (
     GradientShape,
     JointPhases,
@@ -128,18 +137,18 @@ def test_the_curve_of_six_harmonics_is_near_the_capped_logistic_and_a_larger_one
         Curve.of(40)
 
 
-def slopes_by_tables(waves: Waves, angles: list[int], others: int) -> list[tuple[int, int]]:
+def slopes_by_tables(phasors: Phasors, angles: list[int], others: int) -> list[tuple[int, int]]:
     """r̃ of every label and every choice of these angles, from what owners deal."""
-    harmonics = waves.curve.harmonics
+    harmonics = phasors.curve.harmonics
     found = []
     for row in itertools.product((0, 1), *([angles] * (others + 1))):
         sign, own, *rest = row
         real, imaginary = np.ones(harmonics, dtype=object), np.zeros(harmonics, dtype=object)
         for angle in rest:
-            cosine, sine = np.split(waves.plain[angle].astype(object), 2)
+            cosine, sine = np.split(phasors.plain[angle].astype(object), 2)
             real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
-        p, q = np.split(waves.labelled[own + ANGLES * sign].astype(object), 2)
-        constant = (2 * sign - 1) * waves.constant * waves.wave_grid**others
+        p, q = np.split(phasors.labelled[own + ANGLES * sign].astype(object), 2)
+        constant = (2 * sign - 1) * phasors.constant * phasors.phasor_grid**others
         found.append(((2 * sign - 1), int((p * real + q * imaginary).sum() + constant)))
     return found
 
@@ -153,25 +162,25 @@ def slopes_by_tables(waves: Waves, angles: list[int], others: int) -> list[tuple
     st.integers(0, ANGLES - 1),
 )
 def test_no_rounded_slope_leaves_its_bounds(
-    harmonics: int, wave_grid: int, label_grid: int, others: int, start: int
+    harmonics: int, phasor_grid: int, label_grid: int, others: int, start: int
 ) -> None:
-    waves = Waves(Curve.of(harmonics), wave_grid, label_grid)
-    bounds, sizes = waves.curve.bounds, waves.curve.amplitudes
-    slopes = rounded_slopes(bounds, sizes, label_grid=label_grid, wave_grid=wave_grid, others=others)
+    phasors = Phasors(Curve.of(harmonics), phasor_grid, label_grid)
+    bounds, sizes = phasors.curve.bounds, phasors.curve.amplitudes
+    slopes = rounded_slopes(bounds, sizes, label_grid=label_grid, phasor_grid=phasor_grid, others=others)
     count = 24 if others == 1 else 8
     angles = (start + np.arange(count) * (ANGLES // count)) % ANGLES
-    for sign, slope in slopes_by_tables(waves, angles.tolist(), others):
+    for sign, slope in slopes_by_tables(phasors, angles.tolist(), others):
         assert slopes.least <= sign * slope <= slopes.most
 
 
 def test_between_two_owners_the_bound_is_a_two_hundredth_above_what_occurs() -> None:
-    waves = Waves(Curve.of(6), 2048, 2048)
-    bounds, sizes = waves.curve.bounds, waves.curve.amplitudes
-    slopes = rounded_slopes(bounds, sizes, label_grid=2048, wave_grid=2048, others=1)
+    phasors = Phasors(Curve.of(6), 2048, 2048)
+    bounds, sizes = phasors.curve.bounds, phasors.curve.amplitudes
+    slopes = rounded_slopes(bounds, sizes, label_grid=2048, phasor_grid=2048, others=1)
     assert 0.5025 > slopes.most / 2048**2 > 0.5
     drawn = np.random.default_rng(1).integers(0, ANGLES, (2, 200_000))
-    products = waves.labelled[drawn[0] + ANGLES].astype(np.int64) * waves.plain[drawn[1]]
-    seen = products.sum(axis=1) + waves.constant * 2048
+    products = phasors.labelled[drawn[0] + ANGLES].astype(np.int64) * phasors.plain[drawn[1]]
+    seen = products.sum(axis=1) + phasors.constant * 2048
     assert slopes.least <= seen.min() and 0.5 * 2048**2 < seen.max() <= slopes.most
 
 
@@ -216,10 +225,10 @@ def test_neither_the_holder_of_the_label_nor_another_owner_takes_a_slope_further
 # --- the wrong version: harmonics that are taken from the score apart
 
 
-def apart(scores: NDArray[np.float64], wave_grid: int, harmonics: int) -> NDArray[np.int64]:
+def apart(scores: NDArray[np.float64], phasor_grid: int, harmonics: int) -> NDArray[np.int64]:
     """What an owner would deal that computes every harmonic from the score itself."""
     angles = np.outer(scores, np.arange(1, harmonics + 1)) * (2 * np.pi / PERIOD)
-    result: NDArray[np.int64] = np.rint(wave_grid * np.hstack([np.cos(angles), np.sin(angles)])).astype(
+    result: NDArray[np.int64] = np.rint(phasor_grid * np.hstack([np.cos(angles), np.sin(angles)])).astype(
         np.int64
     )
     return result
@@ -227,15 +236,15 @@ def apart(scores: NDArray[np.float64], wave_grid: int, harmonics: int) -> NDArra
 
 @pytest.mark.parametrize("size", [1e15, 1e16, 1e300])
 def test_harmonics_taken_apart_pass_the_bound_for_large_scores_and_one_angle_does_not(size: float) -> None:
-    waves = Waves(Curve.of(6), 2048, 2048)
+    phasors = Phasors(Curve.of(6), 2048, 2048)
     slopes = rounded_slopes(
-        waves.curve.bounds, waves.curve.amplitudes, label_grid=2048, wave_grid=2048, others=1
+        phasors.curve.bounds, phasors.curve.amplitudes, label_grid=2048, phasor_grid=2048, others=1
     )
     drawn = np.random.default_rng(7)
     scores = size * drawn.uniform(1, 2, 200_000)
-    own = waves.labelled[ANGLES + drawn.integers(0, ANGLES, len(scores))].astype(np.int64)
-    wrong = (own * apart(scores, 2048, 6)).sum(axis=1) + waves.constant * 2048
-    right = (own * waves.deal_plain(scores)).sum(axis=1) + waves.constant * 2048
+    own = phasors.labelled[ANGLES + drawn.integers(0, ANGLES, len(scores))].astype(np.int64)
+    wrong = (own * apart(scores, 2048, 6)).sum(axis=1) + phasors.constant * 2048
+    right = (own * phasors.deal_plain(scores)).sum(axis=1) + phasors.constant * 2048
     assert wrong.max() > slopes.most, "such weights would cost more than was charged"
     assert slopes.least <= right.min() and right.max() <= slopes.most
 

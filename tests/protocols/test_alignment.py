@@ -25,7 +25,7 @@ from colonnade.errors import (
     RemoteProtocolError,
 )
 from colonnade.federation.federation import Federation
-from colonnade.ledger import Cut, Ledger
+from colonnade.ledger import HoldoutSplit, Ledger
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
 from colonnade.protocols import agreement as parts
@@ -220,9 +220,9 @@ def two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     async def lying(party: Party, peer: str, step: str, message: Message) -> None:
         if step == "cut" and peer == "shop":
             ids = [f"p{number}" for number in range(80)]
-            cuts = (Cut(bytes([number]) * 32, 0.2, "") for number in range(1, 250))
-            wanted = Cut(message.fields["key"], 0.2, "").held_out(ids)
-            key = next(c.key for c in cuts if (c.held_out(ids).sum() == wanted.sum()))
+            splits = (HoldoutSplit(bytes([number]) * 32, 0.2, "") for number in range(1, 250))
+            wanted = HoldoutSplit(message.fields["key"], 0.2, "").held_out(ids)
+            key = next(c.key for c in splits if (c.held_out(ids).sum() == wanted.sum()))
             message = Message({"key": key})
         await honest(party, peer, step, message)
 

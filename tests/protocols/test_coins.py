@@ -30,8 +30,8 @@ from colonnade.methods.functional.protocol import functional_session
 from colonnade.methods.local.protocol import LocalOptions, local_session
 from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.protocol import margin_session
-from colonnade.methods.messages.plan import IntermediateOptions
-from colonnade.methods.messages.protocol import intermediate_session
+from colonnade.methods.messages.plan import PrivateMessagesOptions
+from colonnade.methods.messages.protocol import private_messages_session
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
 from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_session
@@ -173,8 +173,8 @@ CASES: dict[str, Case] = {
         MASKING | {"protocols/joint_scores.py:_counts": "scores"},
     ),
     "private messages": case(
-        intermediate_session,
-        spec_of(IntermediateOptions, penalty="none", epochs=2, **TERMS),
+        private_messages_session,
+        spec_of(PrivateMessagesOptions, penalty="none", epochs=2, **TERMS),
         {"methods/messages/protocol.py:NoiseStream.take": "scores"},
     ),
 }

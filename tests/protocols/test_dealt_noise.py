@@ -22,7 +22,7 @@ from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import Account, bound, epsilon_of
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.local.protocol import LocalOptions
-from colonnade.methods.messages.plan import IntermediatePlan
+from colonnade.methods.messages.plan import PrivateMessagesPlan
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.methods.slr.plan import GradientPlan
@@ -238,9 +238,9 @@ def slr(epsilon: float, **shape: Any) -> GradientPlan:
     return plan_for(tables_of(PAIR, 2000), epsilon=epsilon, **shape)
 
 
-def messages(epsilon: float, widths: tuple[int, ...] = (2, 3)) -> IntermediatePlan:
+def messages(epsilon: float, widths: tuple[int, ...] = (2, 3)) -> PrivateMessagesPlan:
     made = tables(4, loss="logistic", widths=widths)
-    plan: IntermediatePlan = planned_on(request("logistic", epsilon=epsilon, delta=1e-5), made, 200)
+    plan: PrivateMessagesPlan = planned_on(request("logistic", epsilon=epsilon, delta=1e-5), made, 200)
     return plan
 
 

@@ -58,8 +58,8 @@ from colonnade.protocols.paillier import (
     PaillierKeysForTests,
     ciphertext_message,
     hear_key,
-    heard_ciphertexts,
     make_key,
+    received_ciphertexts,
 )
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.session import agreed_rows, introduce, publish
@@ -226,7 +226,7 @@ async def encrypted_numbers(party: Party, table: Any) -> None:
         await tell(party, answerer, "columns 0", ciphertext_message(numbers))
     else:
         key = await hear_key(party, asker, OneKey())
-        await heard_ciphertexts(await hear(party, asker, "columns 0"), key, 3)
+        await received_ciphertexts(await hear(party, asker, "columns 0"), key, 3)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import protocol as encrypted_exchange
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.methods.messages.protocol import intermediate_session
+from colonnade.methods.messages.protocol import private_messages_session
 from colonnade.methods.network.protocol import embeddings_session
 from colonnade.methods.slr import protocol as gradient
 from colonnade.methods.slr.plan import SlrOptions
@@ -169,7 +169,7 @@ NETWORKS = EVERYBODY_PUBLIC.with_options(beta=0.25, trials=4, embedding=3, batch
 
 def messages_run(program_of: Any) -> None:
     parties = Federation(messages_tables(8, widths=(1, 1, 1)), budget=(100.0, 1e-3))
-    parties.run(program_of(intermediate_session), messages_request(epochs=2))
+    parties.run(program_of(private_messages_session), messages_request(epochs=2))
 
 
 def network_run(program_of: Any) -> None:

@@ -12,7 +12,7 @@ from plan_runs import ledgers_for
 from typed import there, untyped
 
 from colonnade.errors import FieldTooSmall, GroupMismatch, PlanError, RowsNotProved
-from colonnade.methods.margin.curve import Waves
+from colonnade.methods.margin.curve import Phasors
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.protocol import OwnRows, descended, ideal_slopes, summed_slopes
 from colonnade.numbers.field import FIELD63, FIELD126
@@ -58,9 +58,9 @@ def test_proved_products_are_complex_ones_and_tables_not_levelled_are_what_they_
     factors = paired(Shared(left, (2, 12), 1), Shared(right, (2, 12), 1), 2)
     found = there(factors[0].share).row_products(there(factors[1].share)).reshape((2, 12))
     assert found.decode().tolist() == complex_products(left, right, 2).decode().tolist()
-    curve = checked()[1].waves.curve
+    curve = checked()[1].phasors.curve
     assert np.array_equal(
-        Waves(curve, 512, 300).plain, Waves(curve, 512, 300, (10**6,) * curve.harmonics).plain
+        Phasors(curve, 512, 300).plain, Phasors(curve, 512, 300, (10**6,) * curve.harmonics).plain
     )
 
 
@@ -72,7 +72,7 @@ def test_honest_slopes_keep_the_curve_where_harmonics_are_levelled(read: Any) ->
     rows = np.concatenate([read[owner].features for owner in plan.group.owners], axis=1)
     slopes = ideal_slopes(plan, read, weights)[:, 0] / plan.scale
     signs = np.where(read["bank"].positive[:, 0], 1.0, -1.0)
-    curve = plan.waves.curve
+    curve = plan.phasors.curve
     margins = signs * (rows @ weights)[:, 0] / plan.gamma * (2 * np.pi / 22)
     exact = float(curve.constant) + sum(
         a / 1e6 * np.cos(j * margins) + b / 1e6 * np.sin(j * margins)
@@ -134,22 +134,22 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, Change], Non
     return arrange
 
 
-def one_person(waves: np.ndarray) -> np.ndarray:
+def one_person(phasors: np.ndarray) -> np.ndarray:
     """Waves of 0 but for one person: what opens is that person's columns, times a number that no noise hides."""
-    waves = waves.copy()
-    waves[:, :] = 0
-    waves[17, 0] = 1 << 33
-    return waves
+    phasors = phasors.copy()
+    phasors[:, :] = 0
+    phasors[17, 0] = 1 << 33
+    return phasors
 
 
-def test_a_holder_that_deals_one_long_wave_reads_a_person_where_nobody_checks(
+def test_a_holder_that_deals_one_long_phasor_reads_a_person_where_nobody_checks(
     dealing: Any, read: Any
 ) -> None:
     dealing("bank", "waves", one_person)
     tables, plan = checked(verify="none")
     seen = run_margin(plan, tables).results["server"]
     # Weights are 0 in the first step, so the insurer's first wave is the grid.
-    slope, own = (1 << 33) * plan.wave_grid, plan.widths["bank"]
+    slope, own = (1 << 33) * plan.phasor_grid, plan.widths["bank"]
     found = np.rint(seen.opened[0][own:] / slope).astype(int)
     theirs = read["insurer"].features[17]
     assert np.abs(theirs).max() > 100 and found.tolist() == theirs.tolist()
@@ -157,7 +157,7 @@ def test_a_holder_that_deals_one_long_wave_reads_a_person_where_nobody_checks(
 
 
 @pytest.mark.parametrize("liar", PAIR)
-def test_a_long_wave_stops_the_run(dealing: Any, liar: str) -> None:
+def test_a_long_phasor_stops_the_run(dealing: Any, liar: str) -> None:
     dealing(liar, "waves", one_person)
     tables, plan = checked()
     with pytest.raises(RowsNotProved, match=f"at step 'waves 0.0': what {liar} dealt was not proved"):
@@ -167,9 +167,9 @@ def test_a_long_wave_stops_the_run(dealing: Any, liar: str) -> None:
 def test_angles_that_do_not_belong_together_are_covered_by_what_is_charged(dealing: Any, read: Any) -> None:
     """Every harmonic at its own angle: no longer than the table, and no more than what is charged."""
 
-    def apart(waves: np.ndarray) -> np.ndarray:
-        half = waves.shape[1] // 2
-        rotated = np.hypot(waves[:, :half], waves[:, half:])
+    def apart(phasors: np.ndarray) -> np.ndarray:
+        half = phasors.shape[1] // 2
+        rotated = np.hypot(phasors[:, :half], phasors[:, half:])
         return np.concatenate([np.trunc(rotated), np.zeros_like(rotated)], axis=1).astype(np.int64)
 
     tables, plan = checked()
@@ -179,20 +179,20 @@ def test_angles_that_do_not_belong_together_are_covered_by_what_is_charged(deali
     slopes = ideal_slopes(plan, read, np.zeros((plan.size, 1)))
     assert seen.opened[0].tolist() == summed_slopes(joined(plan, read), slopes).tolist()
     assert 0.53 * plan.scale < np.abs(slopes).max() <= plan.slopes.most
-    assert float(plan.waves.curve.bounds[1]) < 0.5001, "no angles that belong together come to that"
+    assert float(plan.phasors.curve.bounds[1]) < 0.5001, "no angles that belong together come to that"
 
 
 def test_a_slope_of_the_other_sign_is_charged(dealing: Any, read: Any) -> None:
     """A holder that turns every sign keeps its norms: the run goes on, and the slope is within what is charged."""
     tables, plan = checked()
     plan = silenced(plan)
-    honest = OwnRows.waves
-    dealing("bank", "waves", lambda waves: -waves)
+    honest = OwnRows.phasors
+    dealing("bank", "waves", lambda phasors: -phasors)
     seen = run_margin(plan, tables).results["server"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OwnRows, "waves", honest)
         slopes = ideal_slopes(plan, read, np.zeros((plan.size, 1)))
-    constants = np.where(read["bank"].positive, 1, -1) * plan.waves.constant * plan.wave_grid
+    constants = np.where(read["bank"].positive, 1, -1) * plan.phasors.constant * plan.phasor_grid
     rotated = 2 * constants - slopes
     assert seen.opened[0].tolist() == summed_slopes(joined(plan, read), rotated).tolist()
     assert (np.sign(rotated) != np.sign(slopes)).any() and plan.slopes.least == -plan.slopes.most

@@ -23,7 +23,7 @@ from two_houses import MEMBERS, MOMENTS, PARTIES, charges, in_process, job_text,
 
 from colonnade.errors import PlanError
 from colonnade.federation.files import LOG, OUTCOME
-from colonnade.federation.holdout import kept_cut
+from colonnade.federation.holdout import kept_split
 from colonnade.federation.job import parse_job
 from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease
@@ -140,8 +140,8 @@ def test_members_cut_alike_and_judge_at_no_more_cost(tmp_path: Path, monkeypatch
         assert facts["evaluated"]["figures"] == found[0]["evaluated"]["figures"]
         assert [one["model"] for one in facts["labels"]] == ["model.json", "model-2.json"]
     assert found[0]["evaluated"]["figures"]["AUC"]["noise"] > 0
-    cuts = [kept_cut(tmp_path / f"{party}.ledger", "d") for party in PARTIES]
-    assert cuts[0] is not None and cuts[0] == cuts[1] and cuts[0].share == 0.5
+    splits = [kept_split(tmp_path / f"{party}.ledger", "d") for party in PARTIES]
+    assert splits[0] is not None and splits[0] == splits[1] and splits[0].share == 0.5
     costs_what_was_stated(tmp_path, found[0])
 
 

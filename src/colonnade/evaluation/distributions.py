@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import ModelError
 from colonnade.evaluation import estimates
-from colonnade.protocols.evaluation import EvaluationPlan, Head, Opened, Waves
+from colonnade.protocols.evaluation import EvaluationPlan, Head, Opened, Phasors
 
 Array = NDArray[np.float64]
 POINTS = 401
@@ -66,7 +66,7 @@ def redrawn(opened: Opened, clean: Array, what: str) -> Iterator[Array]:
         yield clean + fresh
 
 
-def fitted(values: Waves, variances: Array, people: float, waves: Array, base: Array) -> Array:
+def fitted(values: Phasors, variances: Array, people: float, phasors: Array, base: Array) -> Array:
     """Shares of people, relative to e^base, whose means of waves are these within noise and sampling.
 
     The p ∝ e^(base + waves·λ) whose λ minimises log Σ e^(base + waves·λ) − λ·target + Σ doubt·λ²/2: a convex problem,
@@ -77,7 +77,7 @@ def fitted(values: Waves, variances: Array, people: float, waves: Array, base: A
     weights = np.zeros(len(target))
 
     def at(weights: Array) -> tuple[float, Array]:
-        exponent = base + waves @ weights
+        exponent = base + phasors @ weights
         top = float(exponent.max())
         mass = np.exp(exponent - top)
         value = top + math.log(mass.sum()) - weights @ target + 0.5 * (doubt * weights**2).sum()
@@ -85,9 +85,9 @@ def fitted(values: Waves, variances: Array, people: float, waves: Array, base: A
 
     value, shares = at(weights)
     for _ in range(_STEPS):
-        mean = shares @ waves
+        mean = shares @ phasors
         slope = mean - target + doubt * weights
-        curve = (waves * shares[:, None]).T @ waves - np.outer(mean, mean) + np.diag(doubt)
+        curve = (phasors * shares[:, None]).T @ phasors - np.outer(mean, mean) + np.diag(doubt)
         step = np.linalg.solve(curve, slope)
         size = 1.0
         while True:
@@ -112,7 +112,7 @@ class OpenedScore:
     plan: EvaluationPlan
     place: int
     counts: Array
-    values: Waves
+    values: Phasors
     centre: float
 
     @classmethod
@@ -163,7 +163,7 @@ class OpenedScore:
 
     def mean_losses(self) -> dict[str, float]:
         """Each loss as the combination of waves nearest to it where people are: noise does not move it on average."""
-        design = np.concatenate([np.ones((POINTS, 1)), self.head.waves(self.grid)], axis=1)
+        design = np.concatenate([np.ones((POINTS, 1)), self.head.phasors(self.grid)], axis=1)
         means = dict.fromkeys(("log-loss", "Brier score"), 0.0)
         for number in (0, 1):
             near = np.exp(self._normal(number, 1.0))
@@ -171,14 +171,14 @@ class OpenedScore:
             ridge = np.diag(np.concatenate([[1e-12], np.tile(self.variances[number], 2) + 1e-12]))
             opened = np.concatenate([[1.0], self.values[number].real, self.values[number].imag])
             for name, loss in estimates.losses(self.grid + self.centre).items():
-                wave = np.linalg.solve(weighed @ design + ridge, weighed @ loss[number])
-                means[name] += float(wave @ opened) * self.counts[number] / self.plan.rows
+                phasor = np.linalg.solve(weighed @ design + ridge, weighed @ loss[number])
+                means[name] += float(phasor @ opened) * self.counts[number] / self.plan.rows
         return {name: max(value, 0.0) for name, value in means.items()}
 
     def distribution(self) -> estimates.ScoreDistribution:
-        waves = self.head.waves(self.grid)
+        phasors = self.head.phasors(self.grid)
         shares = [
-            fitted(self.values[at], self.variances[at], self.counts[at], waves, self._normal(at, _WIDER))
+            fitted(self.values[at], self.variances[at], self.counts[at], phasors, self._normal(at, _WIDER))
             for at in (0, 1)
         ]
         return estimates.ScoreDistribution(self.grid + self.centre, self.counts[:, None] * np.stack(shares))
@@ -194,7 +194,7 @@ class OpenedScore:
 
     def opened_of(self, people: Array) -> Array:
         """What would be opened, without noise, of so many people of each class on the grid: `of` reads it back."""
-        rest, own = np.column_stack([people.sum(axis=1), people @ self.head.waves(self.grid)])
+        rest, own = np.column_stack([people.sum(axis=1), people @ self.head.phasors(self.grid)])
         rows = np.repeat(rest[None] / (self.head.sums - 1), self.head.sums, axis=0)
         rows[self.place if self.plan.scores > 1 else 1] = own
         opened = np.zeros(self.plan.coefficients)
@@ -263,7 +263,7 @@ class NumberDistribution:
             near = np.linspace(middle - _WIDTHS * width, middle + _WIDTHS * width, _FINE)
             grid = np.unique(np.concatenate([grid, near[np.abs(near) <= head.bound]]))
         base = -0.5 * ((grid - middle) / (_WIDER * width)) ** 2 + np.log(np.gradient(grid))
-        return cls(grid, fitted(values, noise**2, plan.rows, head.waves(grid), base))
+        return cls(grid, fitted(values, noise**2, plan.rows, head.phasors(grid), base))
 
     def mean(self, of: Array) -> float:
         return float(self.shares @ of)
@@ -272,7 +272,7 @@ class NumberDistribution:
         return math.sqrt(max(self.mean(of**2) - self.mean(of) ** 2, 0.0))
 
 
-def _normal(values: Waves, noise: Array, omegas: Array) -> tuple[float, float]:
+def _normal(values: Phasors, noise: Array, omegas: Array) -> tuple[float, float]:
     """Mean and deviation of a normal distribution, by the frequency whose length says most about the deviation.
 
     Noise e on |φ| = e^(−x²/2) is an error of e/(|φ| |log |φ||) of x², which is least where |φ| = 1/e.
@@ -304,7 +304,7 @@ def estimate_opened_numbers(opened: Opened, *, centre: float) -> estimates.Numbe
 
     found, clean = read(opened.coefficients), np.zeros(plan.coefficients)
     for place, one in zip((RESIDUAL, LABEL), found, strict=True):
-        sums = one.shares @ plan.heads[place].waves(one.values)
+        sums = one.shares @ plan.heads[place].phasors(one.values)
         plan.write_head(place, clean, np.zeros(1), plan.rows * sums[None])
     again = [errors(*read(drawn)) for drawn in redrawn(opened, clean, f"judgement {opened.run}")]
     figures = errors(*found)
@@ -355,10 +355,10 @@ def _pairs(
     half = top - middle
     z = (scores.values - scores.mean(scores.values)) / deviation
     powers = np.stack([z**power for power in range(4)])
-    waves = np.column_stack([np.ones(len(z)), plan.heads[SCORE].waves(scores.values)])
+    phasors = np.column_stack([np.ones(len(z)), plan.heads[SCORE].phasors(scores.values)])
     noise = math.sqrt(2.0) * plan.deviation / np.concatenate([[1.0], *[plan.sizes(SCORE)] * 2])
     doubt = noise**2 + plan.rows * (error / half) ** 2 / 2.0
-    design = plan.rows * (powers * scores.shares) @ waves
+    design = plan.rows * (powers * scores.shares) @ phasors
     counts, sums = plan.read_head(SCORE, coefficients)
     apart = sums[1] - sums[0]
     opened = np.concatenate([[counts[1] - counts[0]], apart.real, apart.imag])

@@ -22,7 +22,7 @@ from colonnade.federation.federation import Federation, Run, Site
 from colonnade.federation.job import Job
 from colonnade.methods.method import TrainingResult
 from colonnade.methods.network.network_file import NetworkModel, network_parts
-from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.methods.network.plan import NetworkPlan
 from colonnade.models.class_weights import rule_of
 from colonnade.models.files.linear_file import model_file
 from colonnade.models.logistic import LogisticRegression
@@ -62,7 +62,7 @@ def refuse_before_training(job: Job) -> Callable[[Plan, bool], None]:
         unlearnable(plan, counts)
         if counts and job.held_out is not None and train.protocol_of(job).scores == "released weights":
             check_held_out(plan, job.held_out, epsilon=job.epsilon)
-        if job.held_out is not None and isinstance(plan, EmbeddingsPlan) and plan.options.coalitions:
+        if job.held_out is not None and isinstance(plan, NetworkPlan) and plan.options.coalitions:
             raise PlanError(
                 "held_out: people are held out to judge the network on by scores with noise, and no statement covers "
                 "what the coalitions of [options] would learn of those together. Nothing was charged. Leave held_out "

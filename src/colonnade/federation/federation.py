@@ -15,7 +15,7 @@ from colonnade.data.documents import shown
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import CannotWrite, DataError, InputError, PlanError, RemoteProtocolError
 from colonnade.federation.holdout import requested_part
-from colonnade.ledger import Cut, Ledger, Release
+from colonnade.ledger import HoldoutSplit, Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.entry_store import Entry
 from colonnade.ledger.release import PartName
@@ -280,7 +280,7 @@ class Federation(NoRows):
                 f"held_out = {held_out!r}: the share of people held out is between 0 and 1. Try 0.2."
             )
         self.held_out = held_out
-        self._cuts: dict[str, dict[str, Cut]] = {party: {} for party in self.tables}
+        self._splits: dict[str, dict[str, HoldoutSplit]] = {party: {} for party in self.tables}
         self.hooks = hooks
         self.runs: list[Run[Any]] = []
         self._failures: list[RunFailure] = []
@@ -388,7 +388,7 @@ class Federation(NoRows):
                 ledger=self.ledgers[party],
                 dataset=self.datasets[party],
                 schema=table.schema,
-                cuts=self._cuts[party],
+                splits=self._splits[party],
             )
         return requested
 

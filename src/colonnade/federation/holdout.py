@@ -15,7 +15,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable
 from colonnade.errors import CannotWrite, ColonnadeError, ModelDamaged
 from colonnade.federation.files import STANDING, make_folder, write_whole
-from colonnade.ledger import Cut, Ledger
+from colonnade.ledger import HoldoutSplit, Ledger
 from colonnade.ledger.release import PartName
 from colonnade.models.files.document import MODEL, PARTIES, PEOPLE
 from colonnade.models.files.membership import IdRules, TrainingMembership
@@ -32,18 +32,20 @@ def requested_part(
     ledger: Ledger,
     dataset: str,
     schema: Schema,
-    cuts: dict[str, Cut] | None = None,
+    splits: dict[str, HoldoutSplit] | None = None,
 ) -> PartSpec:
     """The part that a run is about, with how the data set was cut before; `cuts` is for a ledger without a file."""
-    held = cuts if cuts is not None else {}
-    known = held.get(dataset) if ledger.path is None else kept_cut(ledger.path, dataset)
-    keep: Callable[[Cut], None] = (
-        partial(held.__setitem__, dataset) if ledger.path is None else partial(keep_cut, ledger.path, dataset)
+    held = splits if splits is not None else {}
+    known = held.get(dataset) if ledger.path is None else kept_split(ledger.path, dataset)
+    keep: Callable[[HoldoutSplit], None] = (
+        partial(held.__setitem__, dataset)
+        if ledger.path is None
+        else partial(keep_split, ledger.path, dataset)
     )
     return PartSpec(share, name, str(IdRules.of(schema)), known, keep)
 
 
-def kept_cut(ledger: Path, dataset: str) -> Cut | None:
+def kept_split(ledger: Path, dataset: str) -> HoldoutSplit | None:
     path = _place(ledger, dataset)
     if not path.exists():
         return None
@@ -51,7 +53,7 @@ def kept_cut(ledger: Path, dataset: str) -> Cut | None:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
             raise ValueError(f"format {data['format']!r}")
-        return Cut.from_data(data)
+        return HoldoutSplit.from_data(data)
     except (OSError, ValueError, KeyError, TypeError):
         raise ModelDamaged(
             f"{path} should say how data set {dataset!r} is cut, and cannot be read. Restore it from a copy. Without "
@@ -59,7 +61,7 @@ def kept_cut(ledger: Path, dataset: str) -> Cut | None:
         ) from None
 
 
-def keep_cut(ledger: Path, dataset: str, cut: Cut) -> None:
+def keep_split(ledger: Path, dataset: str, cut: HoldoutSplit) -> None:
     path = _place(ledger, dataset)
     said = {"format": FORMAT, "dataset": dataset, **cut.to_data()}
     try:

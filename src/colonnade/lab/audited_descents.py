@@ -28,9 +28,9 @@ from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.protocol import MarginDescent
-from colonnade.methods.messages.plan import GRID, IntermediatePlan
+from colonnade.methods.messages.plan import GRID, PrivateMessagesPlan
 from colonnade.methods.messages.protocol import MessagesDescent, step_weights
-from colonnade.methods.network.plan import BOUND, EmbeddingsPlan
+from colonnade.methods.network.plan import BOUND, NetworkPlan
 from colonnade.methods.network.protocol import PartyModels, TrainedEmbeddings, embeddings_session
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.privacy.observers import ZERO_OUT, ColumnsOf, PartyView, Reader, Server
@@ -151,7 +151,7 @@ def _labels(people: People, owner: str) -> Array:
 
 def expected_gradient(plan: MarginPlan, rows: Array, signs: Array, weights: Array) -> Array:
     """Σ r̃x̃ of these people at these weights, up to rounding."""
-    table = plan.waves.curve.at_angles / (MILLION * 2.0**40)
+    table = plan.phasors.curve.at_angles / (MILLION * 2.0**40)
     margins = signs * (rows @ weights) / plan.gamma
     places = np.rint(np.remainder(margins, PERIOD) * (ANGLES / PERIOD)).astype(np.int64) % ANGLES
     slopes = plan.scale * signs * table[places]
@@ -190,7 +190,7 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
 
 
 def message_experiments(
-    plan: IntermediatePlan, request: TrainingSpec, claims: Sequence[AuditClaim], rest: People
+    plan: PrivateMessagesPlan, request: TrainingSpec, claims: Sequence[AuditClaim], rest: People
 ) -> list[Experiment]:
     """Every claim with one record among few; what the active party sends, also with every record of many."""
     what = "the likelihood ratio of every message, the senders' weights followed on either data set"
@@ -205,7 +205,7 @@ def message_experiments(
 
 
 def canary_message_experiments(
-    plan: IntermediatePlan, request: TrainingSpec, claims: Sequence[AuditClaim]
+    plan: PrivateMessagesPlan, request: TrainingSpec, claims: Sequence[AuditClaim]
 ) -> list[Experiment]:
     """Many records in one session, each with a coin, to whoever reads the active party's residuals."""
     order = np.argsort(public_permutation(plan.rows, plan.options.seed))
@@ -229,7 +229,7 @@ def canary_message_experiments(
 
 
 def _ratio(
-    plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], seer: str | None
+    plan: PrivateMessagesPlan, changed: Sequence[str], worlds: Sequence[People], seer: str | None
 ) -> Statistic:
     def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         ratio = 0.0
@@ -249,7 +249,7 @@ def _ratio(
     return statistic
 
 
-def messages_of(plan: IntermediatePlan, session: AuditSession, owner: str) -> list[Array]:
+def messages_of(plan: PrivateMessagesPlan, session: AuditSession, owner: str) -> list[Array]:
     if owner == plan.active:
         said = session.heard(plan.passive[0], "residuals")
     else:
@@ -258,7 +258,7 @@ def messages_of(plan: IntermediatePlan, session: AuditSession, owner: str) -> li
 
 
 def expected_messages(
-    plan: IntermediatePlan, session: AuditSession, owner: str, people: People, *, seer: str | None = None
+    plan: PrivateMessagesPlan, session: AuditSession, owner: str, people: People, *, seer: str | None = None
 ) -> list[Array]:
     """What an owner would have sent, noise aside, on these rows after everything else that was sent.
 
@@ -299,7 +299,7 @@ def expected_messages(
     return sent
 
 
-def _in_order(plan: IntermediatePlan, owner: str, people: People) -> tuple[Array, Array | None]:
+def _in_order(plan: PrivateMessagesPlan, owner: str, people: People) -> tuple[Array, Array | None]:
     order = public_permutation(plan.rows, plan.options.seed)
     features = plan.clipped.of(owner, people[owner])[order]
     if owner != plan.active:
@@ -348,7 +348,7 @@ async def worst_session(party: Party, table: Table | None, request: TrainingSpec
     return await embeddings_session(party, table, request, _bring)
 
 
-def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Experiment]:
+def network_experiments(plan: NetworkPlan, request: TrainingSpec) -> list[Experiment]:
     observers = {Server().name, PartyView(plan.receiver).name}
     units: dict[str, list[AuditClaim]] = {}
     for stated in plan.guarantees:
@@ -380,7 +380,7 @@ def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Exp
     return experiments
 
 
-def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
+def _bring(table: AlignedTable | None, plan: NetworkPlan) -> PartyModels:
     if table is None:
         return PartyModels()
     contributor = None
@@ -419,7 +419,7 @@ class _Corners:
 class _Notes:
     """A fusion model that adds up what it is shown of each row, and sends gradients of zero."""
 
-    plan: EmbeddingsPlan
+    plan: NetworkPlan
     total: Array
 
     def labels(self) -> Array:

@@ -4,7 +4,7 @@ from colonnade.ledger.admission import Opening, Verified
 from colonnade.ledger.bounds import Account, Budget
 from colonnade.ledger.entry_store import Entry
 from colonnade.ledger.ledger import Ledger
-from colonnade.ledger.release import CoalitionBound, Cut, LedgerLine, Part, Receipt, Release
+from colonnade.ledger.release import CoalitionBound, HoldoutSplit, LedgerLine, Part, Receipt, Release
 from colonnade.ledger.state import Comparison, Decision, Total
 
 __all__ = [
@@ -12,9 +12,9 @@ __all__ = [
     "Budget",
     "CoalitionBound",
     "Comparison",
-    "Cut",
     "Decision",
     "Entry",
+    "HoldoutSplit",
     "Ledger",
     "LedgerLine",
     "Opening",

@@ -48,7 +48,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Cut:
+class HoldoutSplit:
     """How a data set is cut: a key, the share held out, and by which rules its ids are read.
 
     Whoever has the key and an id can tell the part that somebody is in, and nothing else.
@@ -82,7 +82,7 @@ class Cut:
         return {"key": self.key.hex(), "share": self.share, "rules": self.rules}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Cut:
+    def from_data(cls, data: Mapping[str, Any]) -> HoldoutSplit:
         return cls(bytes.fromhex(data["key"]), data["share"], data["rules"])
 
 

@@ -263,7 +263,7 @@ class LedgerState:
         """
         releases = self.released.get(account.dataset, [])
         counted, spent = self._lost.setdefault((account, delta), (0, Spent()))
-        cut = self.cut_of(account.dataset)
+        cut = self.split_of(account.dataset)
         for release in releases[counted:]:
             part = counted_part(release.part, cut, account.unit)
             spent.otherwise += release.part is not None and release.part.cut != cut
@@ -271,7 +271,7 @@ class LedgerState:
         self._lost[account, delta] = (len(releases), spent)
         return spent
 
-    def cut_of(self, dataset: str) -> str:
+    def split_of(self, dataset: str) -> str:
         """The cut whose parts are counted apart: that of the first release about a part. Empty before it."""
         parts = (release.part for release in self.released.get(dataset, []))
         return next((part.cut for part in parts if part is not None), "")
@@ -279,7 +279,7 @@ class LedgerState:
     def added_part(self, release: Release, account: Account) -> str:
         """In which part a release would count for an account; empty where it would in every part."""
         first = release.part.cut if release.part is not None else ""
-        return counted_part(release.part, self.cut_of(account.dataset) or first, account.unit)
+        return counted_part(release.part, self.split_of(account.dataset) or first, account.unit)
 
     def known(self) -> tuple[Account, ...]:
         """Every account that was charged by name, or that a budget names in full, in order of name."""

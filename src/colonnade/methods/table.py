@@ -15,7 +15,7 @@ from colonnade.methods.functional import method as method_functional
 from colonnade.methods.local import method as method_local
 from colonnade.methods.margin import method as method_margin
 from colonnade.methods.margin.plan import refusal
-from colonnade.methods.messages import method as method_intermediate
+from colonnade.methods.messages import method as method_messages
 from colonnade.methods.method import AnyMethod, Method, TrainingResult
 from colonnade.methods.moments import method as method_moments
 from colonnade.methods.network import method as method_network
@@ -38,7 +38,7 @@ METHODS: Mapping[str, AnyMethod] = {
         method_slr.METHOD,
         method_spca.METHOD,
         method_local.METHOD,
-        method_intermediate.METHOD,
+        method_messages.METHOD,
         method_one_shot.METHOD,
         method_network.METHOD,
         method_vfl_baselines.IDEAL,

@@ -14,7 +14,7 @@ from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.messages.method import METHOD
-from colonnade.methods.messages.plan import IntermediateOptions
+from colonnade.methods.messages.plan import PrivateMessagesOptions
 from colonnade.methods.method import Array, TrainedModel
 from colonnade.models.discriminant import Reading
 from colonnade.models.estimator import Classifier, Estimator, Regressor, at_least, refuse_labels, refuse_rows
@@ -94,7 +94,7 @@ class _ByMessages(Saved, Estimator):
             given = dict(self.options or {})
             if "loss" in given:
                 raise InputError(f"options: loss = {given['loss']!r}, but {name} has its own loss.")
-            form = check(IntermediateOptions, {**given, "loss": self.loss}, name=f"options of {name}")
+            form = check(PrivateMessagesOptions, {**given, "loss": self.loss}, name=f"options of {name}")
             spec = TrainingSpec(
                 task, self.epsilon, delta=self.delta, accepted_delta=self.accepted_delta, options=form
             )
@@ -127,7 +127,7 @@ class PoissonRegression(_LogLink):
     `coef_` and `intercept_` give the logarithm of the mean, as in scikit-learn. Labels are clipped to their declared
     range, from which the noise is computed: declare it as narrow as the world allows. (`epsilon`, `delta`) is the
     price for each party's part of a record, against the others; `accepted_delta` repeats a δ that is not below one
-    over the number of rows; `options` are `colonnade.methods.messages.method.IntermediateOptions`.
+    over the number of rows; `options` are `colonnade.methods.messages.method.PrivateMessagesOptions`.
 
     >>> from colonnade import Federation, PoissonRegression, Schema, Table
     >>> ages = Schema.parse('''id = "no"

@@ -83,8 +83,8 @@ class SkellamLaw:
         with working(_WORKING) as context:
             rate = 4 * real(context, self.mu)
             for j in range(1, half + 1):
-                wave = context.sinpi(context.mpf(j) / self.period)
-                value = context.exp(-rate * wave * wave)
+                phasor = context.sinpi(context.mpf(j) / self.period)
+                value = context.exp(-rate * phasor * phasor)
                 if scaled_floor(context, value * self.period, _BITS) == 0:
                     break
                 # j and N − j give the same term, except that N/2 has no partner.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import LedgerAltered, PeerTimeout, PlanError, PlansDiffer, RemoteProtocolError
-from colonnade.ledger import Cut, Opening, Part, Receipt, Release
+from colonnade.ledger import HoldoutSplit, Opening, Part, Receipt, Release
 from colonnade.ledger.admission import NOTHING, TAG_BYTES, Claim
 from colonnade.ledger.release import KEY_BYTES, PartName
 from colonnade.protocols.messages import exchange, hear, tell
@@ -283,8 +283,8 @@ class PartSpec:
     share: float
     name: PartName
     rules: str = ""
-    known: Cut | None = field(default=None, repr=False)
-    keep: Callable[[Cut], None] = field(default=lambda _cut: None, repr=False)
+    known: HoldoutSplit | None = field(default=None, repr=False)
+    keep: Callable[[HoldoutSplit], None] = field(default=lambda _cut: None, repr=False)
 
     def people(self, rows: int) -> int:
         """How many of so many people are in the part, but for the luck of the cut."""
@@ -304,7 +304,7 @@ class PartSpec:
 
     def before(self) -> Part:
         """The part, as far as it is known before the parties have met: by the own cut, or by one still to be made."""
-        known = self.known or Cut(bytes(KEY_BYTES), self.share, self.rules)
+        known = self.known or HoldoutSplit(bytes(KEY_BYTES), self.share, self.rules)
         return replace(known, rules=self.rules).part(self.name)
 
 
@@ -316,7 +316,7 @@ class PartAccountant(AskingAccountant):
         return self.ledger.charge(replace(release, part=self.part), dataset, fresh=fresh)
 
 
-async def agree_on_cut(party: Party) -> Cut | None:
+async def agree_on_split(party: Party) -> HoldoutSplit | None:
     """One key for all owners, of the first whose data set was cut before, or fresh; None at mere members.
 
     From here on every charge is about the run's part; an owner whose data set was cut by another key counts it in all.
@@ -341,7 +341,7 @@ async def agree_on_cut(party: Party) -> Cut | None:
         if type(announced) is not bytes or len(announced) != KEY_BYTES:
             raise heard.wrong("it sent no key to cut the people by")
         key = announced
-    cut = Cut(key, requested.share, requested.rules)
+    cut = HoldoutSplit(key, requested.share, requested.rules)
     if requested.known is None:
         requested.keep(cut)
     party.ledger = PartAccountant(party.ledger, cut.part(requested.name))

@@ -16,7 +16,7 @@ from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
 from colonnade.data.declaring import nearest_name
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople, UnknownChoice
-from colonnade.ledger import Cut
+from colonnade.ledger import HoldoutSplit
 from colonnade.ledger.release import PartName
 from colonnade.protocols import intersection as server_intersection
 from colonnade.protocols.agreement import agree, canonical, meet
@@ -133,7 +133,7 @@ def _nobody(party: Party) -> PeopleDiffer:
     )
 
 
-def keep_part(aligned: AlignedTable | None, cut: Cut | None, part: PartName) -> AlignedTable | None:
+def keep_part(aligned: AlignedTable | None, cut: HoldoutSplit | None, part: PartName) -> AlignedTable | None:
     """The aligned people of one part. How many there are is public."""
     if aligned is None or cut is None:
         return None

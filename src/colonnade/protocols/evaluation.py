@@ -34,7 +34,7 @@ from colonnade.protocols.verified_products import rotated
 from colonnade.runtime.party import Group, Party
 
 Array = NDArray[np.float64]
-Waves = NDArray[np.complex128]
+Phasors = NDArray[np.complex128]
 FREQUENCIES = 8
 NUMBER_FREQUENCIES = 6
 GRID_BITS = 12
@@ -78,7 +78,7 @@ class Head:
     def opened(self) -> int:
         return int(self.counted) + 2 * len(self.frequencies)
 
-    def waves(self, values: Array) -> Array:
+    def phasors(self, values: Array) -> Array:
         """Cosines, then sines, of every frequency at values from the middle of their bounds."""
         angles = np.outer(values, np.array(self.frequencies) * self.omega)
         return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
@@ -185,16 +185,16 @@ class EvaluationPlan(SharedPlan):
         """The amplitudes of a head as shares of a person."""
         return np.array(self.heads[head].amplitudes, dtype=np.float64) / self.gamma
 
-    def read_head(self, head: int, coefficients: NDArray[Any]) -> tuple[Array, Waves]:
+    def read_head(self, head: int, coefficients: NDArray[Any]) -> tuple[Array, Phasors]:
         """Of every sum of a head its count, 0 where nobody is counted, and Σ e^{ifωs} over people."""
         rows, m = np.asarray(self.of_head(head, coefficients), dtype=np.float64), self.harmonics
         counts = rows[:, 0] / self.scale if self.heads[head].counted else np.zeros(len(rows))
-        waves = np.asarray(rows[:, -2 * m : -m] + 1j * rows[:, -m:], dtype=np.complex128)
-        return counts, waves / (self.sizes(head) * self.scale)
+        phasors = np.asarray(rows[:, -2 * m : -m] + 1j * rows[:, -m:], dtype=np.complex128)
+        return counts, phasors / (self.sizes(head) * self.scale)
 
-    def write_head(self, head: int, into: Array, counts: Array, waves: Array) -> None:
+    def write_head(self, head: int, into: Array, counts: Array, phasors: Array) -> None:
         """What would be opened, without noise, of so many people with these sums of cosines and of sines."""
-        sums = waves * np.tile(self.sizes(head), 2)
+        sums = phasors * np.tile(self.sizes(head), 2)
         counted = [counts[:, None]] if self.heads[head].counted else []
         self.of_head(head, into)[:] = self.scale * np.concatenate([*counted, sums], axis=1)
 
@@ -481,7 +481,9 @@ def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: Eval
         turns = np.outer(angles * head.omega, (0, *head.frequencies))
         sizes = np.array([plan.gamma, *([plan.gamma] * plan.harmonics if mine is None else head.amplitudes)])
         for weights in _weights(mine, plan, head):
-            dealt += [np.rint(weights * sizes * wave(turns)).astype(np.int64) for wave in (np.cos, np.sin)]
+            dealt += [
+                np.rint(weights * sizes * phasor(turns)).astype(np.int64) for phasor in (np.cos, np.sin)
+            ]
     return np.concatenate(dealt, axis=1)
 
 

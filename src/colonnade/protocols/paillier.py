@@ -90,7 +90,7 @@ def ciphertext_message(ciphertexts: paillier.Ciphertexts) -> Message:
     return Message(arrays={"ciphertexts": numbers})
 
 
-async def heard_ciphertexts(said: Message, key: paillier.PublicKey, count: int) -> paillier.Ciphertexts:
+async def received_ciphertexts(said: Message, key: paillier.PublicKey, count: int) -> paillier.Ciphertexts:
     """So many ciphertexts of this key; length, range and common factors are checked."""
     data = said.array("ciphertexts", dtype="u1", shape=(count, key.ciphertext_bytes)).tobytes()
     try:

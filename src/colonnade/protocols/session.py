@@ -16,7 +16,7 @@ from colonnade.data.encoder import MODES
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
-from colonnade.protocols.agreement import agree, agree_on_cut, meet, wait_for_approval
+from colonnade.protocols.agreement import agree, agree_on_split, meet, wait_for_approval
 from colonnade.protocols.alignment import align, compare_people, keep_part
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.plans import PlanT, Spec, group_data
@@ -54,7 +54,7 @@ async def prepare(
     await wait_for_approval(party, asking, agreed, plans)
     aligned = await align(party, table, spec.alignment, in_shares=spec.in_shares)
     if party.part is not None:
-        aligned = keep_part(aligned, await agree_on_cut(party), party.part.name)
+        aligned = keep_part(aligned, await agree_on_split(party), party.part.name)
     await compare_people(party, aligned)
     rows = await agreed_rows(party, aligned)
     if party.aligned is not None:

@@ -93,7 +93,7 @@ async def _check(
 
 async def rotated(
     party: Party,
-    waves: Sequence[Shared],
+    phasors: Sequence[Shared],
     *,
     scheme: Shamir,
     groups: int,
@@ -101,7 +101,7 @@ async def rotated(
     verify: Verify = "none",
 ) -> Shared:
     """Shares of the product of all, at degree t, proved if all is verified; columns are real, then imaginary parts."""
-    level, depth, width = list(waves), 0, waves[0].shape[1]
+    level, depth, width = list(phasors), 0, phasors[0].shape[1]
     while len(level) > 1:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
         whole = [pair for pair in pairs if len(pair) == 2]

@@ -20,8 +20,8 @@ from colonnade.methods.glm.losses import GlmOptions, Loss, Positive, chosen_loss
 from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import ClippedRows
 from colonnade.methods.messages.method import SPLIT
-from colonnade.methods.messages.plan import IntermediateOptions
-from colonnade.methods.messages.protocol import intermediate_session
+from colonnade.methods.messages.plan import PrivateMessagesOptions
+from colonnade.methods.messages.protocol import private_messages_session
 from colonnade.methods.method import Array, Baseline, LinearModel, TrainedModel, in_label_units
 from colonnade.models.files.document import Privacy
 from colonnade.models.release import MomentRelease
@@ -62,9 +62,9 @@ def ideal_messages(
     check_public(federation, "protects nobody")
     rate = options.learning_rate or _RATES.get(loss.name, 1.0)
     changed = {"loss": loss.name, "learning_rate": rate, "radius": _FAR, "stretch": 1.0}
-    messages = IntermediateOptions.model_validate(options.model_dump() | changed)
+    messages = PrivateMessagesOptions.model_validate(options.model_dump() | changed)
     public = replace(spec, options=messages, public=federation.group.owners, alignment=federation.alignment)
-    run = federation.run(intermediate_session, public.with_options(calibration="none"))
+    run = federation.run(private_messages_session, public.with_options(calibration="none"))
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
     notes = (NO_NOISE, SPLIT)

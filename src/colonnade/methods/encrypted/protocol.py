@@ -28,7 +28,7 @@ from colonnade.methods.encrypted.plan import LARGEST_SCORE, Array, EncryptedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.paillier import ciphertext_message, hear_key, heard_ciphertexts, make_key
+from colonnade.protocols.paillier import ciphertext_message, hear_key, make_key, received_ciphertexts
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import RowSource, SessionResult, confirm, own_rows, prepare
 from colonnade.randomness import Randomness
@@ -106,7 +106,7 @@ class Exchange:
         numbers = await asyncio.to_thread(self._encryptors[holder].encrypt, mine.tolist())
         if place:
             said = await hear(self._party, chain[place - 1], f"{step} for {receiver}")
-            numbers = vectors.added(await heard_ciphertexts(said, self._keys[holder], len(mine)), numbers)
+            numbers = vectors.added(await received_ciphertexts(said, self._keys[holder], len(mine)), numbers)
         following = chain[place + 1] if place + 1 < len(chain) else receiver
         await tell(self._party, following, f"{step} for {receiver}", ciphertext_message(numbers))
 
@@ -125,7 +125,7 @@ class Exchange:
         """What everybody added up for this owner, encrypted, with the message that brought it."""
         name = self._party.name
         said = await hear(self._party, self._plan.relay(name)[-1], f"{step} for {name}")
-        return said, await heard_ciphertexts(said, self._keys[self._holder(name)], count)
+        return said, await received_ciphertexts(said, self._keys[self._holder(name)], count)
 
     async def ask(self, numbers: Ciphertexts, integers: Integers, step: str) -> list[int]:
         """Multiply, mask, make fresh, send to the key's owner; returns the masks."""
@@ -145,7 +145,7 @@ class Exchange:
         if private is None:
             raise ValueError(f"{party.name} holds no key and answers nobody")
         said = await hear(party, receiver, f"{step} asked")
-        requested = await heard_ciphertexts(said, private.public, plan.questions(receiver))
+        requested = await received_ciphertexts(said, private.public, plan.questions(receiver))
         try:
             if plan.bounded:
                 values = await asyncio.to_thread(plan.mask(receiver).answer, private, requested)

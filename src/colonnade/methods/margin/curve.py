@@ -144,27 +144,27 @@ def angle_of(scores: Array) -> Integers:
 
 
 @dataclass(frozen=True)
-class Waves:
+class Phasors:
     """γ_w·e^{ijθ} for owners without the label, γ_l·(±a_j − i·b_j)·e^{ijθ} for its holder, to half a unit and 2⁻²⁰."""
 
     curve: Curve
-    wave_grid: int
+    phasor_grid: int
     label_grid: int
     levels: tuple[int, ...] = ()
     """κ_j in millionths: owners without the label deal κ_j·e^{ijθ}, and its holder divides by all of theirs."""
     others: int = 1
 
     @classmethod
-    def levelled(cls, curve: Curve, wave_grid: int, label_grid: int, others: int) -> Waves:
+    def levelled(cls, curve: Curve, phasor_grid: int, label_grid: int, others: int) -> Phasors:
         """With κ_j near the K-th root of the amplitude of harmonic j, for K − 1 owners without the label."""
         levels = tuple(round(MILLION * float(size) ** (1 / (others + 1))) for size in curve.amplitudes)
-        return cls(curve, wave_grid, label_grid, levels, others)
+        return cls(curve, phasor_grid, label_grid, levels, others)
 
     @cached_property
     def plain(self) -> NDArray[np.int32]:
         """(cos θ … cos Mθ, sin θ … sin Mθ) for every angle, times their levels."""
         levels = np.array(self._levels, dtype=np.int64)[:, None]
-        parts = [_rounded_exactly(self.wave_grid, levels * part) for part in self._rotated]
+        parts = [_rounded_exactly(self.phasor_grid, levels * part) for part in self._rotated]
         return np.concatenate(parts).T.astype(np.int32, order="C")
 
     @cached_property

@@ -18,7 +18,7 @@ from colonnade.crypto.product_proof import MOST_ROWS
 from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, MOST_GAMMA, Rounding
 from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
-from colonnade.methods.margin.curve import HARMONICS, Curve, Waves
+from colonnade.methods.margin.curve import HARMONICS, Curve, Phasors
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussianNoise, MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import FIELD63, Field, smallest_field
@@ -123,7 +123,7 @@ class MarginOptions(plans.ClassOptions, plans.Options):
         blank = MarginPlan(schedule, gamma, 1, 1, Fraction(1), verify=verify, bits=bits, **terms)
         _check_size(blank)
         plan = _on_grids(blank, self.gamma)
-        for claims in (plan.claims, plan.wave_claims):
+        for claims in (plan.claims, plan.phasor_claims):
             chosen_verify(plan.verify, group, claims, rows=min(rows, plan.block))
 
         def drawn(noise: DealtNoise) -> object:
@@ -149,7 +149,7 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
     schedule: MarginSchedule
     gamma: int
     label_grid: int
-    wave_grid: int
+    phasor_grid: int
     variance: Fraction
     """Of the whole noise on an entry of a gradient: what is calibrated."""
     law: Law = "gaussian"
@@ -188,18 +188,18 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
         if self.verify == "none":
             return block_rows(self.size)
         # A proof costs much the same for few rows as for many.
-        rotated = self.wave_width * (len(self.others) // 2)
+        rotated = self.phasor_width * (len(self.others) // 2)
         return min(4 * block_rows(self.size), MOST_ROWS // max(self.heads, rotated))
 
     @cached_property
-    def waves(self) -> Waves:
+    def phasors(self) -> Phasors:
         curve = Curve.of(self.schedule.harmonics)
         if self.verify == "none":
-            return Waves(curve, self.wave_grid, self.label_grid)
-        return Waves.levelled(curve, self.wave_grid, self.label_grid, len(self.others))
+            return Phasors(curve, self.phasor_grid, self.label_grid)
+        return Phasors.levelled(curve, self.phasor_grid, self.label_grid, len(self.others))
 
     @property
-    def wave_width(self) -> int:
+    def phasor_width(self) -> int:
         return 2 * self.schedule.harmonics * self.heads
 
     @property
@@ -213,30 +213,30 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
             owner: (RowClaim(width, self.shape_of(owner).norm_squared),) if width else ()
             for owner, width in self.widths.items()
         }
-        constants = RowClaim(self.heads, self.heads * self.waves.constant**2)
+        constants = RowClaim(self.heads, self.heads * self.phasors.constant**2)
         return claims | {self.label_holder: (*claims[self.label_holder], constants)}
 
     @property
-    def wave_claims(self) -> dict[str, tuple[RowClaim, ...]]:
+    def phasor_claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about what it deals in a step: a norm no longer than in its table, of all heads."""
-        extent = self.waves.extent
+        extent = self.phasors.extent
         most = dict.fromkeys(self.others, extent.plain) | {self.label_holder: extent.labelled}
         return {
-            owner: (RowClaim(self.wave_width, self.heads * most[owner].norm_squared),)
+            owner: (RowClaim(self.phasor_width, self.heads * most[owner].norm_squared),)
             for owner in self.group.owners
         }
 
     @property
     def scale(self) -> int:
-        return int(self.label_grid * self.wave_grid ** len(self.others))
+        return int(self.label_grid * self.phasor_grid ** len(self.others))
 
     @cached_property
     def slopes(self) -> sensitivity.Slopes:
         """What r̃ never leaves, rounding included; where waves are checked, whatever one owner deals."""
         if self.verify != "none":
-            constant = self.waves.constant * self.wave_grid ** len(self.others)
-            return sensitivity.verified_slopes(self.waves.extent, constant)
-        curve, grids = self.waves.curve, {"label_grid": self.label_grid, "wave_grid": self.wave_grid}
+            constant = self.phasors.constant * self.phasor_grid ** len(self.others)
+            return sensitivity.verified_slopes(self.phasors.extent, constant)
+        curve, grids = self.phasors.curve, {"label_grid": self.label_grid, "phasor_grid": self.phasor_grid}
         return sensitivity.rounded_slopes(curve.bounds, curve.amplitudes, others=len(self.others), **grids)
 
     # --- sensitivities
@@ -353,7 +353,7 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
         return {
             **self.layout_data(),
             "schedule": self.schedule.to_data(),
-            "grids": [self.label_grid, self.wave_grid],
+            "grids": [self.label_grid, self.phasor_grid],
             "slopes": [self.slopes.least, self.slopes.most],
             "noise": [dealt.to_data() for dealt in self._dealt],
             "primes": list(self.field.primes),
@@ -417,9 +417,9 @@ def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
     if plan.verify == "none":
         ratio = (math.sqrt(0.5) * curve.harmonics + 0.5) / (math.sqrt(0.5) * float(sum(curve.amplitudes)))
     owners = len(plan.group.owners)
-    wave = (2.0**bits / ratio) ** (1 / owners)
-    wave_grid, label_grid = (min(max(2, int(grid)), _LARGEST_GRID) for grid in (wave, wave * ratio))
-    gridded = replace(plan, wave_grid=wave_grid, label_grid=label_grid)
+    phasor = (2.0**bits / ratio) ** (1 / owners)
+    phasor_grid, label_grid = (min(max(2, int(grid)), _LARGEST_GRID) for grid in (phasor, phasor * ratio))
+    gridded = replace(plan, phasor_grid=phasor_grid, label_grid=label_grid)
     if gridded.slopes.most > gridded.scale:
         raise PlanError(
             f"{owners} owners multiply {owners} rounded factors, and on the grids that noise can be drawn for rounding "

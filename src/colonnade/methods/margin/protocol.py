@@ -52,7 +52,7 @@ class MarginDescent:
         times = float(np.clip(10 * whole * plan.size**1.5 / plan.rows, 0.5, 2.0))
         least = times * math.sqrt(plan.size / 2) * of_moments
         values, vectors = np.linalg.eigh(self.moments / plan.gamma**2)
-        bend = max(BEND, 2 / 3 * plan.waves.curve.slope)
+        bend = max(BEND, 2 / 3 * plan.phasors.curve.slope)
         self._preconditioner: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T
 
     def step(self, opened: NDArray[np.int64]) -> None:
@@ -90,14 +90,14 @@ class MarginDescent:
 
 def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
     """r̃ of every row at w = 0: of those that are not of a head's class, and of those that are."""
-    waves, others, at_zero = plan.waves, len(plan.others), np.zeros(1)
+    phasors, others, at_zero = plan.phasors, len(plan.others), np.zeros(1)
     # Of the others every sine is 0.
-    cosines = waves.deal_plain(at_zero)[0, : plan.schedule.harmonics].tolist()
+    cosines = phasors.deal_plain(at_zero)[0, : plan.schedule.harmonics].tolist()
     slopes = []
     for label, sign in ((False, -1), (True, 1)):
-        labelled = waves.deal_labelled(at_zero, np.array([label]))[0].tolist()
+        labelled = phasors.deal_labelled(at_zero, np.array([label]))[0].tolist()
         rotated = sum(mine * theirs**others for mine, theirs in zip(labelled, cosines, strict=False))
-        slopes.append(rotated + sign * waves.constant * plan.wave_grid**others)
+        slopes.append(rotated + sign * phasors.constant * plan.phasor_grid**others)
     return slopes[0], slopes[1]
 
 
@@ -144,16 +144,16 @@ class OwnRows:
         features = self.features[rows].astype(np.int64)
         if self.positive is None:
             return features
-        constants = np.where(self.positive[rows], plan.waves.constant, -plan.waves.constant)
+        constants = np.where(self.positive[rows], plan.phasors.constant, -plan.phasors.constant)
         return np.concatenate([features, constants], axis=1)
 
-    def waves(self, rows: slice, weights: Array, plan: MarginPlan) -> Integers:
+    def phasors(self, rows: slice, weights: Array, plan: MarginPlan) -> Integers:
         scores = (self.features[rows] @ weights / plan.gamma).T
         if self.positive is None:
-            heads = [plan.waves.deal_plain(head) for head in scores]
+            heads = [plan.phasors.deal_plain(head) for head in scores]
         else:
             pairs = zip(scores, self.positive[rows].T, strict=True)
-            heads = [plan.waves.deal_labelled(head, positive) for head, positive in pairs]
+            heads = [plan.phasors.deal_labelled(head, positive) for head, positive in pairs]
         return heads[0] if len(heads) == 1 else np.concatenate(heads, axis=1)
 
 
@@ -163,18 +163,18 @@ def part_of(plan: MarginPlan, owner: str) -> slice:
     return slice(start, start + plan.widths[owner])
 
 
-async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan, label: str) -> Shared:
+async def shared_slopes(party: Party, phasors: dict[str, Shared], plan: MarginPlan, label: str) -> Shared:
     """Shares of the slopes without their constant, one for every head, at degree t."""
     others = await rotated(
         party,
-        [waves[owner] for owner in plan.others],
+        [phasors[owner] for owner in plan.others],
         scheme=plan.scheme,
         groups=plan.heads,
         step=f"turning {label}",
         verify=plan.verify,
     )
-    width = plan.wave_width // plan.heads
-    left, right = (each.in_rows_of(width) for each in (waves[plan.label_holder], others))
+    width = plan.phasor_width // plan.heads
+    left, right = (each.in_rows_of(width) for each in (phasors[plan.label_holder], others))
     slopes = await reshare_products(
         party, left, right, scheme=plan.scheme, verify=plan.verify, step=f"slopes {label}"
     )
@@ -236,7 +236,7 @@ async def _moments(
         if party.keeps_shares:
             first, *rest = (held(columns[owner]) for owner in party.group.owners)
             constants = held(dealt.columns(range(own, own + plan.heads)))
-            others = plan.wave_grid ** len(plan.others)
+            others = plan.phasor_grid ** len(plan.others)
             kept.append(KeptShares(first.stack_columns(rest), constants.times(others)))
         party.progress("columns", block.stop, plan.rows)
 
@@ -262,9 +262,9 @@ async def _gradient(
     for number, block in enumerate(_blocks(plan)):
         label = f"{step}.{number}"
         count = block.stop - block.start
-        dealt = None if rows is None or mine is None else rows.waves(block, mine, plan)
-        waves = await _waves(party, dealt, count, plan, f"waves {label}")
-        slopes = await shared_slopes(party, waves, plan, label)
+        dealt = None if rows is None or mine is None else rows.phasors(block, mine, plan)
+        phasors = await _phasors(party, dealt, count, plan, f"waves {label}")
+        slopes = await shared_slopes(party, phasors, plan, label)
         if slopes.share is not None:
             slope = slopes.share + kept[number].constants
             parts = [
@@ -276,12 +276,12 @@ async def _gradient(
     return Shared(None if total is None else total.reshape(shape), shape, 2 * party.group.threshold)
 
 
-async def _waves(
+async def _phasors(
     party: Party, dealt: Integers | None, rows: int, plan: MarginPlan, step: str
 ) -> dict[str, Shared]:
     if plan.verify != "none":
-        return await share_verified(party, dealt, rows, plan.wave_claims, scheme=plan.scheme, step=step)
-    shapes = dict.fromkeys(party.group.owners, (rows, plan.wave_width))
+        return await share_verified(party, dealt, rows, plan.phasor_claims, scheme=plan.scheme, step=step)
+    shapes = dict.fromkeys(party.group.owners, (rows, plan.phasor_width))
     return await share(party, dealt, shapes, scheme=plan.scheme, degree=party.group.threshold, step=step)
 
 
@@ -375,7 +375,7 @@ def descended(plan: MarginPlan, rows: Mapping[str, OwnRows], randomness: Randomn
 def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) -> Integers:
     everything = slice(0, plan.rows)
     dealt = {
-        owner: part.waves(everything, weights[part_of(plan, owner)], plan) for owner, part in rows.items()
+        owner: part.phasors(everything, weights[part_of(plan, owner)], plan) for owner, part in rows.items()
     }
     holder = rows[plan.label_holder]
     if holder.positive is None:
@@ -390,7 +390,7 @@ def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) 
             cosine, sine = np.split(dealt[owner][:, here], 2, axis=1)
             real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
         p, q = np.split(dealt[plan.label_holder][:, here], 2, axis=1)
-        constant = plan.waves.constant * plan.wave_grid ** len(plan.others)
+        constant = plan.phasors.constant * plan.phasor_grid ** len(plan.others)
         signs = np.where(holder.positive[:, head], constant, -constant)
         slopes[:, head] = (p * real + q * imaginary).sum(axis=1) + signs
     return slopes

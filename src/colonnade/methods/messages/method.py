@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.methods.glm.models import linear_model
-from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
-from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
+from colonnade.methods.messages.plan import PrivateMessagesOptions, PrivateMessagesPlan
+from colonnade.methods.messages.protocol import TrainedPart, private_messages_session
 from colonnade.methods.method import Method, NoiseSummary, TrainedModel
 from colonnade.models.files.document import Privacy
 from colonnade.planning.cost import Axis, Pilot, in_rows, kept, product
@@ -31,11 +31,11 @@ def model(_requested: TrainingSpec, results: Mapping[str, TrainedPart]) -> Train
     return replace(trained, figures=plan.figures)
 
 
-def pilots(plan: IntermediatePlan) -> tuple[Pilot, ...]:
+def pilots(plan: PrivateMessagesPlan) -> tuple[Pilot, ...]:
     """Fewer epochs of fewer batches, or of fewer rows where all are one batch."""
     whole = plan.batch == plan.rows
 
-    def at(epochs: int, number: int) -> IntermediatePlan:
+    def at(epochs: int, number: int) -> PrivateMessagesPlan:
         rows = number if whole else number * plan.batch + plan.rows % plan.batch
         batch = rows if whole else plan.batch
         return kept(plan, replace(plan, spec=plan.spec.with_options(epochs=epochs), rows=rows, batch=batch))
@@ -50,8 +50,8 @@ METHOD = Method(
     name="intermediate",
     title="noisy scores and residuals, step by step",
     tasks=("classification", "regression"),
-    options=IntermediateOptions,
-    session=lambda _requested: intermediate_session,
+    options=PrivateMessagesOptions,
+    session=lambda _requested: private_messages_session,
     model=model,
     checks=(),
     scores=None,

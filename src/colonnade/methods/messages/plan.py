@@ -50,7 +50,7 @@ _ULP = 2.0**-53
 _TENTH = 0.3
 
 
-class IntermediateOptions(GlmOptions, Options):
+class PrivateMessagesOptions(GlmOptions, Options):
     """Every default is chosen without data: a choice made by looking costs budget that nobody counts here.
 
     None leaves a number to a rule: all rows in one batch, half the longest step that is proved, the loss's own radius,
@@ -83,12 +83,12 @@ class IntermediateOptions(GlmOptions, Options):
                 "calibration = 'sound'."
             )
 
-    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> IntermediatePlan:
+    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> PrivateMessagesPlan:
         """Least noise that keeps ε for each owner's part of a record, against all others together."""
         terms = agreed(spec, group, schemas, rows)
         loss = chosen_loss(spec, self)
         _check(spec, self, loss, group, schemas, rows)
-        plan = IntermediatePlan(
+        plan = PrivateMessagesPlan(
             **terms,
             batch=min(rows, LARGEST_BATCH) if self.batch is None else self.batch,
             learning_rate=DEFAULT_STEP,
@@ -127,8 +127,8 @@ class IntermediateOptions(GlmOptions, Options):
 
 
 @dataclass(frozen=True)
-class IntermediatePlan(ClippedPlan):
-    """Made by `IntermediateOptions`; `variances` has one σ² a sender, in grid units.
+class PrivateMessagesPlan(ClippedPlan):
+    """Made by `PrivateMessagesOptions`; `variances` has one σ² a sender, in grid units.
 
     Only "sound" protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at
     all, and both are for public data.
@@ -146,8 +146,8 @@ class IntermediatePlan(ClippedPlan):
     published = False
 
     @property
-    def options(self) -> IntermediateOptions:
-        return options_of(self.spec, IntermediateOptions)
+    def options(self) -> PrivateMessagesOptions:
+        return options_of(self.spec, PrivateMessagesOptions)
 
     @property
     def stretch(self) -> float:
@@ -322,7 +322,7 @@ class IntermediatePlan(ClippedPlan):
         }
 
 
-def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigure]:
+def paper_sensitivities(plan: PrivateMessagesPlan) -> tuple[PaperFigure, PaperFigure]:
     """Lemmas 3 and 4 of HDP-VFL: what it claims of the passive parties' messages, and of the active one's."""
     constants = plan.loss.paper(plan.label, radius=plan.radius)
     shared: dict[str, Any] = {
@@ -339,12 +339,12 @@ def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigur
     return hdp_vfl.passive_sensitivity(**shared), active
 
 
-def _drawable(plan: IntermediatePlan) -> IntermediatePlan:
+def _drawable(plan: PrivateMessagesPlan) -> PrivateMessagesPlan:
     _ = plan.noise
     return plan
 
 
-def _step(options: IntermediateOptions, plan: IntermediatePlan) -> float:
+def _step(options: PrivateMessagesOptions, plan: PrivateMessagesPlan) -> float:
     """The step size, which must not let a gradient step spread the active party's weights apart."""
     if options.calibration == "none":
         return DEFAULT_STEP if options.learning_rate is None else float(options.learning_rate)
@@ -367,7 +367,7 @@ def _four_digits_below(value: float) -> str:
 
 
 def _check(
-    spec: TrainingSpec, options: IntermediateOptions, loss: Loss, group: Group, schemas: Schemas, rows: int
+    spec: TrainingSpec, options: PrivateMessagesOptions, loss: Loss, group: Group, schemas: Schemas, rows: int
 ) -> None:
     private = [owner for owner in group.owners if owner not in spec.public]
     if options.calibration != "sound" and private:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.glm.rows import CONSTANT
-from colonnade.methods.messages.plan import GRID_BITS, IntermediatePlan
+from colonnade.methods.messages.plan import GRID_BITS, PrivateMessagesPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import hear, tell
@@ -33,7 +33,7 @@ _EXTENT = 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedPart(SessionResult[IntermediatePlan]):
+class TrainedPart(SessionResult[PrivateMessagesPlan]):
     """`weights` act on the owner's clipped rows; at the active party the last one is the constant's."""
 
     weights: Array | None
@@ -46,13 +46,15 @@ class MessagesDescent:
     step: int = 0
 
 
-async def intermediate_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedPart:
-    aligned, plan, state = await from_start_to_end(party, table, spec, IntermediatePlan, intermediate_results)
+async def private_messages_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedPart:
+    aligned, plan, state = await from_start_to_end(
+        party, table, spec, PrivateMessagesPlan, private_messages_results
+    )
     return TrainedPart(plan, party.run, party.seeded, aligned, None if state is None else state.weights)
 
 
-async def intermediate_results(
-    party: Party, table: AlignedTable | None, plan: IntermediatePlan
+async def private_messages_results(
+    party: Party, table: AlignedTable | None, plan: PrivateMessagesPlan
 ) -> MessagesDescent | None:
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
@@ -64,7 +66,7 @@ async def intermediate_results(
 
 
 async def descend(
-    party: Party, plan: IntermediatePlan, features: Array, *, targets: Array | None
+    party: Party, plan: PrivateMessagesPlan, features: Array, *, targets: Array | None
 ) -> MessagesDescent:
     """The steps of one owner, whose rows stand in the order of the batches; only the active one has targets."""
     state = MessagesDescent(np.zeros(features.shape[1]), rate=plan.rate(party.name))
@@ -84,7 +86,7 @@ async def descend(
     return state
 
 
-def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Array | None]:
+def batch_order(table: AlignedTable, plan: PrivateMessagesPlan) -> tuple[Array, Array | None]:
     """An owner's rows in the public order of the batches; with the constant, and targets, at the active party."""
     active = table.party == plan.active
     width = plan.clipped.encoders[table.party].width
@@ -106,7 +108,12 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
 
 
 async def _ask(
-    party: Party, plan: IntermediatePlan, state: MessagesDescent, noise: NoiseStream | None, *, batch: Array
+    party: Party,
+    plan: PrivateMessagesPlan,
+    state: MessagesDescent,
+    noise: NoiseStream | None,
+    *,
+    batch: Array,
 ) -> Array:
     limit = plan.radius * plan.cap(party.name) if plan.options.calibration == "sound" else _EXTENT
     message = _noisy(party, plan, batch @ state.weights, noise, limit=limit)
@@ -121,7 +128,7 @@ async def _ask(
 
 async def _answer(
     party: Party,
-    plan: IntermediatePlan,
+    plan: PrivateMessagesPlan,
     state: MessagesDescent,
     noise: NoiseStream | None,
     *,
@@ -159,7 +166,7 @@ class NoiseStream:
 
 
 def _noisy(
-    party: Party, plan: IntermediatePlan, values: Array, noise: NoiseStream | None, *, limit: float
+    party: Party, plan: PrivateMessagesPlan, values: Array, noise: NoiseStream | None, *, limit: float
 ) -> Message:
     """Values on the grid with fresh noise; as they are where the plan has none."""
     if noise is None:
@@ -172,7 +179,7 @@ def _noisy(
     return Message(arrays={"values": noisy})
 
 
-def _received(message: Message, plan: IntermediatePlan, rows: int) -> Array:
+def _received(message: Message, plan: PrivateMessagesPlan, rows: int) -> Array:
     """What a peer sent, as numbers; any integers are fine, since whoever receives them clips them."""
     if plan.variances:
         return message.array("values", dtype="i8", shape=(rows,)).astype(np.float64) * 2.0**-GRID_BITS
@@ -183,7 +190,7 @@ def _received(message: Message, plan: IntermediatePlan, rows: int) -> Array:
 
 
 def step_weights(
-    party: Party, plan: IntermediatePlan, state: MessagesDescent, *, batch: Array, residuals: Array
+    party: Party, plan: PrivateMessagesPlan, state: MessagesDescent, *, batch: Array, residuals: Array
 ) -> None:
     """One gradient step, divided by the nominal batch size, the penalty's step, and the projection."""
     free, rate = int(party.name == plan.active), state.rate
@@ -197,7 +204,7 @@ def step_weights(
     state.weights = weights * (plan.radius / length) if length > plan.radius else weights
 
 
-def _not_finite(party: Party, plan: IntermediatePlan, what: str) -> LocalProtocolError:
+def _not_finite(party: Party, plan: PrivateMessagesPlan, what: str) -> LocalProtocolError:
     advice = (
         "HDP-VFL's own protocol clips nothing, and this loss grows without bound; use calibration = 'sound'."
         if plan.options.calibration == "paper"

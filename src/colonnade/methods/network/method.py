@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.methods.method import Method, NoiseSummary, TrainedModel
-from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions, need_networks
+from colonnade.methods.network.plan import NetworkOptions, NetworkPlan, need_networks
 from colonnade.methods.network.protocol import TrainedEmbeddings
 from colonnade.planning.cost import Axis, Pilot, kept, product
 from colonnade.protocols.plans import TrainingSpec
@@ -28,10 +28,10 @@ def model(_spec: TrainingSpec, results: Mapping[str, TrainedEmbeddings]) -> Trai
     return network_of(results, Settings())
 
 
-def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
+def pilots(plan: NetworkPlan) -> tuple[Pilot, ...]:
     batch = plan.batch
 
-    def at(epochs: int, train_batches: int, held_out: int) -> EmbeddingsPlan:
+    def at(epochs: int, train_batches: int, held_out: int) -> NetworkPlan:
         tested = held_out * batch + plan.held_out % batch
         rows = train_batches * batch + plan.train_rows % batch + tested
         return kept(

@@ -105,7 +105,7 @@ class Batch:
 
 
 def _about_all(
-    plan: EmbeddingsPlan, observer: Observer, known: Collection[str], assumption: str
+    plan: NetworkPlan, observer: Observer, known: Collection[str], assumption: str
 ) -> Iterator[View]:
     hidden = [party for party in plan.contributors if party not in known]
     subjects = hidden + ([] if plan.receiver in known or plan.receiver in hidden else [plan.receiver])
@@ -123,7 +123,7 @@ def _about_all(
 
 
 def _event(
-    plan: EmbeddingsPlan, known: Collection[str], changed: tuple[str, ...], *, rows: int = 1
+    plan: NetworkPlan, known: Collection[str], changed: tuple[str, ...], *, rows: int = 1
 ) -> Event | None:
     moving = [party for party in changed if party in plan.contributors]
     parts: list[Event] = []
@@ -140,9 +140,7 @@ def _event(
     return None if not parts else parts[0] if len(parts) == 1 else Composed(tuple(parts))
 
 
-def embedding_event(
-    plan: EmbeddingsPlan, *, known: Collection[str], changed: int = 1, rows: int = 1
-) -> Event:
+def embedding_event(plan: NetworkPlan, *, known: Collection[str], changed: int = 1, rows: int = 1) -> Event:
     """The embeddings of one record, or of all, over all passes: P coordinates of each."""
     times = plan.passes * rows
     if plan.options.mechanism == "local-gaussian":
@@ -156,7 +154,7 @@ def embedding_event(
     return Repeated(leaf, times * plan.options.embedding)
 
 
-def update_event(plan: EmbeddingsPlan, *, rows: int = 1) -> Event:
+def update_event(plan: NetworkPlan, *, rows: int = 1) -> Event:
     """The steps of one local network: a record is in one batch of each pass, and moves its clipped sum by 2c."""
     extent, steps = 2 * GRADIENT_GRID, plan.passes
     if rows > 1:
@@ -166,7 +164,7 @@ def update_event(plan: EmbeddingsPlan, *, rows: int = 1) -> Event:
     )
 
 
-def label_event(plan: EmbeddingsPlan) -> Event:
+def label_event(plan: NetworkPlan) -> Event:
     """One label, randomised once: everything that leaves its holder afterwards is computed from the result."""
     leaf = PoissonBinomial(1, plan.label_trials, plan.label_beta)
     return leaf if plan.label_coordinates == 1 else Repeated(leaf, plan.label_coordinates)
@@ -234,9 +232,7 @@ class NetworkOptions(plans.Options):
         _check_values(self)
         _check_noise(self)
 
-    def plan(
-        self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int
-    ) -> EmbeddingsPlan:
+    def plan(self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int) -> NetworkPlan:
         """ε is kept for what the label holder learns of one part of one record; the paper's regime promises nothing."""
         if spec.task not in ("classification", "regression"):
             raise PlanError(f"networks learn classification or regression, not {spec.task!r}.")
@@ -256,7 +252,7 @@ class NetworkOptions(plans.Options):
         given = self.beta if self.regime == "paper" else None
         terms = plans.Agreed(spec=spec, group=group, rows=rows, schemas=schemas, delta=delta)
         beta, batch = Fraction(str(given or 0)), min(self.batch, rows - held_out)
-        plan = EmbeddingsPlan(beta=beta, batch=batch, held_out=held_out, **terms)
+        plan = NetworkPlan(beta=beta, batch=batch, held_out=held_out, **terms)
         if not plan.taught:
             raise PlanError(
                 "an embedding is summed over at least one party beside the label holder; none declares a column."
@@ -270,7 +266,7 @@ class NetworkOptions(plans.Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingsPlan(plans.TrainingPlan):
+class NetworkPlan(plans.TrainingPlan):
     """Made by `NetworkOptions`; batches follow public permutations.
 
     `local_variance` is σ² of the local baseline in units of its grid; `update_variance` that of the clipped sums that
@@ -479,7 +475,7 @@ class EmbeddingsPlan(plans.TrainingPlan):
         }
 
 
-def _with_noise(blank: EmbeddingsPlan) -> EmbeddingsPlan:
+def _with_noise(blank: NetworkPlan) -> NetworkPlan:
     plan, options = blank, blank.options
     if options.regime == "paper":
         if options.label_epsilon is not None:
@@ -530,7 +526,7 @@ def _with_noise(blank: EmbeddingsPlan) -> EmbeddingsPlan:
     return plan
 
 
-def _with_label_noise(plan: EmbeddingsPlan, epsilon: float) -> EmbeddingsPlan:
+def _with_label_noise(plan: NetworkPlan, epsilon: float) -> NetworkPlan:
     """One coin, whose faces differ by at most e^ε between any two values: β = tanh(ε/2)/2, rounded down.
 
     It is also the best count for one number at the ε that labels are given: more trials at the same ε have a smaller

@@ -18,8 +18,8 @@ from colonnade.methods.network.plan import (
     EMBEDDING_GRID,
     GRADIENT_GRID,
     Batch,
-    EmbeddingsPlan,
     Indices,
+    NetworkPlan,
 )
 from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import hear, tell
@@ -79,10 +79,10 @@ class PartyModels:
 
 
 # Called once rows are aligned, with the table and the plan.
-ModelFactory = Callable[[AlignedTable | None, EmbeddingsPlan], PartyModels]
+ModelFactory = Callable[[AlignedTable | None, NetworkPlan], PartyModels]
 
 
-def check_models(party: Party, plan: EmbeddingsPlan, brought: PartyModels) -> None:
+def check_models(party: Party, plan: NetworkPlan, brought: PartyModels) -> None:
     contributor = brought.contributor
     if (contributor is None) is not (party.name not in plan.contributors):
         raise LocalProtocolError(f"{party.name} brings a network exactly if it owns columns")
@@ -104,7 +104,7 @@ def check_models(party: Party, plan: EmbeddingsPlan, brought: PartyModels) -> No
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    plan: EmbeddingsPlan
+    plan: NetworkPlan
     release: Release
     masks: Masks | None
     brought: PartyModels
@@ -192,7 +192,7 @@ async def _sent_one_by_one(
     return total
 
 
-def _alone(party: Party, plan: EmbeddingsPlan, embedded: Floats, *, noisy: bool) -> NDArray[Any]:
+def _alone(party: Party, plan: NetworkPlan, embedded: Floats, *, noisy: bool) -> NDArray[Any]:
     if plan.options.mechanism == "none":
         return np.ascontiguousarray(embedded, "<f4").view("<u4")
     values = np.rint(embedded * (EMBEDDING_GRID / BOUND)).astype(np.int64)
@@ -239,7 +239,7 @@ def _checked(embedded: Floats, shape: tuple[int, int], name: str) -> Floats:
     return embedded
 
 
-def label_targets(plan: EmbeddingsPlan, fusion: Fusion, randomness: Randomness) -> Floats:
+def label_targets(plan: NetworkPlan, fusion: Fusion, randomness: Randomness) -> Floats:
     """The labels, randomised once where anything computed from them leaves; without bias."""
     labels = fusion.labels()
     if plan.label_noise is None:
@@ -248,7 +248,7 @@ def label_targets(plan: EmbeddingsPlan, fusion: Fusion, randomness: Randomness) 
     return plan.label_noise.estimate(counts, parties=1)
 
 
-def _travelling(gradient: Floats, plan: EmbeddingsPlan, batch: Batch) -> NDArray[Any]:
+def _travelling(gradient: Floats, plan: NetworkPlan, batch: Batch) -> NDArray[Any]:
     """The gradient as bits that travel: 32 a number, or 16."""
     if gradient.shape != (len(batch.rows), plan.options.embedding) or not np.isfinite(gradient).all():
         raise DataError(
@@ -261,13 +261,13 @@ def _travelling(gradient: Floats, plan: EmbeddingsPlan, batch: Batch) -> NDArray
     return np.ascontiguousarray(np.clip(gradient, -largest, largest), "<f2").view("u1")
 
 
-def _read_gradient(sent: NDArray[Any], plan: EmbeddingsPlan) -> Floats:
+def _read_gradient(sent: NDArray[Any], plan: NetworkPlan) -> Floats:
     code = "<f4" if plan.options.gradient_bits == 32 else "<f2"
     return np.ascontiguousarray(sent).view(code).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedEmbeddings(SessionResult[EmbeddingsPlan]):
+class TrainedEmbeddings(SessionResult[NetworkPlan]):
     """What a member comes away with. `sums` are the last noisy sums of every row, at the label holder."""
 
     epochs: int
@@ -278,7 +278,7 @@ class TrainedEmbeddings(SessionResult[EmbeddingsPlan]):
 async def embeddings_session(
     party: Party, table: Table | None, spec: TrainingSpec, bring: ModelFactory
 ) -> TrainedEmbeddings:
-    aligned, plan = await prepare(party, table, spec, EmbeddingsPlan)
+    aligned, plan = await prepare(party, table, spec, NetworkPlan)
     brought = bring(aligned, plan)
     check_models(party, plan, brought)
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
@@ -289,7 +289,7 @@ async def embeddings_session(
 
 
 async def _train(
-    party: Party, plan: EmbeddingsPlan, release: Release, brought: PartyModels
+    party: Party, plan: NetworkPlan, release: Release, brought: PartyModels
 ) -> tuple[int, Floats | None]:
     masks: Masks | None = None
     if plan.options.mechanism == "poisson-binomial":
@@ -334,7 +334,7 @@ class _Paid(AskingAccountant):
             self.ledger.charge(release, dataset, fresh=fresh)
 
 
-def formula_bytes(plan: EmbeddingsPlan) -> float:
+def formula_bytes(plan: NetworkPlan) -> float:
     """T·B·M·P(log₂(bM) + F)/8: PBM-VFL's count; F is the size of a returned number in bits, 0 where none is."""
     contributors, counted = len(plan.contributors), plan.options.mechanism == "poisson-binomial"
     up = math.log2(plan.options.trials * contributors) if counted else 32.0

@@ -20,7 +20,7 @@ from colonnade.methods.baselines.gathering import label_values
 from colonnade.methods.network import modules
 from colonnade.methods.network.network import Network, features_of
 from colonnade.methods.network.network_file import NetworkModel
-from colonnade.methods.network.plan import BOUND, OWN, Design, EmbeddingsPlan, Kind, NetworkOptions
+from colonnade.methods.network.plan import BOUND, OWN, Design, Kind, NetworkOptions, NetworkPlan
 from colonnade.methods.network.protocol import (
     ModelFactory,
     PartyModels,
@@ -54,7 +54,7 @@ def kind_of(options: NetworkOptions) -> Kind:
 def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFactory:
     """What one party does once rows are aligned: encode them, and put its networks on top."""
 
-    def bring_in(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
+    def bring_in(aligned: AlignedTable | None, plan: NetworkPlan) -> PartyModels:
         if aligned is None:
             return PartyModels()
         options = plan.options
@@ -85,7 +85,7 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
     return bring_in
 
 
-def fusion_scale(plan: EmbeddingsPlan) -> float:
+def fusion_scale(plan: NetworkPlan) -> float:
     """The standard deviation of a sum's noise, if it is more than one: known before any data is."""
     if plan.options.regime == "paper":
         return 1.0
@@ -122,7 +122,7 @@ def modules_for(
 
 
 def finish(
-    fusion: modules.FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool
+    fusion: modules.FusionModel, sums: NDArray[np.float64], plan: NetworkPlan, *, linear: bool
 ) -> None:
     """What the label holder does with the last sums and its own labels, for itself: nothing leaves."""
     split = public_permutation(plan.rows, plan.options.seed)
@@ -193,7 +193,7 @@ def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> 
     )
 
 
-def design_of(plan: EmbeddingsPlan, settings: Settings) -> Design:
+def design_of(plan: NetworkPlan, settings: Settings) -> Design:
     return Design(
         task=plan.spec.task,
         regime=plan.options.regime,

@@ -77,7 +77,7 @@ def rounded_slopes(
     amplitudes: tuple[Fraction, ...],
     *,
     label_grid: int,
-    wave_grid: int,
+    phasor_grid: int,
     others: int,
 ) -> Slopes:
     """What r̃ never leaves, for `others` owners beside the holder of the label.
@@ -85,10 +85,10 @@ def rounded_slopes(
     Guarantee: |r̃ − G·r| ≤ Σ_j [(γ_l A_j + ρ)(γ_w + ρ)^(K−1) − γ_l A_j γ_w^(K−1)] + γ_w^(K−1)/2 with ρ = √½ up to
     2⁻²⁰, A_j = √(a_j² + b_j²): a product of K factors each moved by at most ρ.
     """
-    scale = Fraction(wave_grid) ** others
+    scale = Fraction(phasor_grid) ** others
     error = scale * _HALF
     for size in amplitudes:
-        moved = (label_grid * size + _ROUNDED) * (wave_grid + _ROUNDED) ** others
+        moved = (label_grid * size + _ROUNDED) * (phasor_grid + _ROUNDED) ** others
         error += moved - label_grid * size * scale
     low, high = (label_grid * scale * bound for bound in bounds)
     return Slopes(least=math.ceil(low - error), most=math.floor(high + error))
@@ -217,7 +217,7 @@ class Phases:
         chords = self._chords(sum(self.turns[1:]))
         factors = np.array(self.amplitudes, dtype=np.float64) + 1.0
         moved = factors * (float(self._others) * chords + 2.0 * (self._most - self._others))
-        return self._change(_from_above(moved), self._waves)
+        return self._change(_from_above(moved), self._phasors)
 
     def holder_replaced(self, owner: int) -> VectorChange:
         """All parts but those of one owner without the label are replaced, the label with them or not."""
@@ -238,19 +238,19 @@ class Phases:
             return self._change(
                 math.ceil((whole + float(np.linalg.norm(rounding))) ** 2 * _SLACK), self._entries
             )
-        same = self._change(_from_above(chords + rounding), self._waves)
+        same = self._change(_from_above(chords + rounding), self._phasors)
         if self.kind == "whole":
             return same
         # A record that changes class leaves the coefficients of one and joins those of the other.
         return _larger(same, self._change(2 * self._own_class, 2 * self._entries))
 
     @property
-    def _waves(self) -> int:
+    def _phasors(self) -> int:
         return 2 * len(self.frequencies) * (2 if self.kind == "shares" else 1)
 
     @property
     def _entries(self) -> int:
-        return self._waves + {"classes": 1, "shares": 2, "whole": 0}[self.kind]
+        return self._phasors + {"classes": 1, "shares": 2, "whole": 0}[self.kind]
 
     @property
     def _own_class(self) -> int:
