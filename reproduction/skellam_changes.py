@@ -1,33 +1,11 @@
-"""How far one record moves what SPCA/SLR opens: an upper triangle, and three sums of a gradient."""
+"""How far one record moves the three sums of a gradient that the paper opens apart."""
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-
 from colonnade.privacy.sensitivity.gradient import GradientShape
-from colonnade.privacy.sensitivity.matrix import RowShape, VectorChange, matrix_change_zero_out, root_up
+from colonnade.privacy.sensitivity.matrix import VectorChange
 
 Three = tuple[VectorChange, VectorChange, VectorChange]
-
-
-def triangle_change_zero_out(row: RowShape) -> VectorChange:
-    """The upper triangle of z̃z̃ᵀ: L2 ≤ B (a one-hot row), L1 = (‖z̃‖₁² + ‖z̃‖²)/2 ≤ (n + 1)/2·B.
-
-    Integers satisfy |D_ij| ≤ D_ij², so L1 is also at most B².
-    """
-    change = matrix_change_zero_out(row)
-    # ‖z̃‖₁² + ‖z̃‖² = A + B where both are at their largest.
-    l1 = math.floor((change.weighted_l1 + row.bound) / 2)
-    return VectorChange(l1=Fraction(min(l1, row.bound**2)), l2=Fraction(row.bound))
-
-
-def triangle_change_replace(row: RowShape) -> VectorChange:
-    """The upper triangle of z̃z̃ᵀ − z̃′z̃′ᵀ: L2 ≤ √2·B, L1 ≤ √(n(n + 1))·B."""
-    n, bound = row.pair_support, row.bound
-    return VectorChange(
-        l1=Fraction(min(math.isqrt(n * (n + 1) * bound**2), 2 * bound**2)), l2=root_up(2 * bound**2)
-    )
 
 
 def three_part_zero_out(shape: GradientShape) -> Three:

@@ -21,9 +21,9 @@ from colonnade.privacy.paper import (
 )
 from colonnade.privacy.renyi import gaussian_epsilon
 from colonnade.privacy.sensitivity.gradient import GradientShape
-from colonnade.privacy.sensitivity.matrix import RowShape
+from colonnade.privacy.sensitivity.matrix import RowShape, triangle_change_replace, triangle_change_zero_out
 from reproduction.sections import Section, Table, timed
-from reproduction.skellam_changes import three_part_replace, triangle_change_replace, triangle_change_zero_out
+from reproduction.skellam_changes import three_part_replace
 
 DELTA = 1e-5
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)

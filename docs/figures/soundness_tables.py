@@ -54,7 +54,13 @@ from colonnade.privacy.events import PoissonBinomial, Repeated, Skellam
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.renyi import gaussian_delta, gaussian_epsilon, gaussian_sigma, renyi
 from colonnade.privacy.sensitivity import functional
-from colonnade.privacy.sensitivity.matrix import Rounding, RowShape, rounded_norm_squared
+from colonnade.privacy.sensitivity.matrix import (
+    Rounding,
+    RowShape,
+    rounded_norm_squared,
+    triangle_change_replace,
+    triangle_change_zero_out,
+)
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     active_messages,
@@ -62,7 +68,6 @@ from colonnade.privacy.sensitivity.messages import (
     logistic_bounds,
     passive_messages,
 )
-from reproduction.skellam_changes import triangle_change_replace, triangle_change_zero_out
 
 DELTA = 1e-5
 COLUMNS = CLIENTS = 117

@@ -84,8 +84,8 @@ columns = unit.shape[1]
 fig, three = plt.subplots(1, 3, figsize=(8, 2.4))
 for axes, gamma in zip(three, (2**4, 2**6, 2**12), strict=True):
     squares = (stochastic(gamma * unit, SystemRandomness()).astype(float) ** 2).sum(axis=1)
-    claimed = paper.row_norm_squared(columns, gamma).value
-    again = retry(gamma * unit, int(claimed), SystemRandomness()).astype(float)
+    claimed = gamma**2 + columns  # equation (13)
+    again = retry(gamma * unit, claimed, SystemRandomness()).astype(float)
     past, most = np.mean(squares > claimed), squares.max() / claimed
     kept = (again**2).sum(axis=1).max() / claimed
     print(f"γ = {gamma}: past equation (13) in {past:.1%} of the rows, longest {most:.4f} of it; ", end="")

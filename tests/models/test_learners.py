@@ -230,7 +230,7 @@ def test_a_column_that_two_parties_have_is_told_apart_by_its_party() -> None:
     model = LogisticRegression().fit(release)
     assert list(untyped(model).feature_names_in_) == ["bank.age", "shop.age"]
     assert model.score({"bank.age": bank, "shop.age": shop}, (bank > shop).astype(int)) > 0.95
-    with pytest.raises(DataError, match=r"'bank\.age' is missing.*Did you mean"):
+    with pytest.raises(DataError, match=r"'bank\.age' is declared but missing.*Did you mean"):
         model.predict({"shop.age": shop, "bank_age": bank})
 
 

@@ -26,8 +26,9 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
     norm_squared_bound,
     rounded_norm_squared,
+    triangle_change_replace,
+    triangle_change_zero_out,
 )
-from reproduction.skellam_changes import triangle_change_replace, triangle_change_zero_out
 
 SHAPES = [
     RowShape(features=1, norm_squared=9),

@@ -118,7 +118,7 @@ def joined(plan: MarginPlan, rows: dict[str, OwnRows]) -> np.ndarray:
 
 @pytest.fixture
 def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, Change], None]:
-    """Let an owner deal other rows ("dealt") or waves than its own, with pads as for short ones."""
+    """Let an owner deal other rows ("dealt") or phasors than its own, with pads as for short ones."""
 
     def arrange(owner: str, what: str, change: Change) -> None:
         honest = getattr(OwnRows, what)
@@ -145,7 +145,7 @@ def one_person(phasors: np.ndarray) -> np.ndarray:
 def test_a_holder_that_deals_one_long_phasor_reads_a_person_where_nobody_checks(
     dealing: Any, read: Any
 ) -> None:
-    dealing("bank", "waves", one_person)
+    dealing("bank", "phasors", one_person)
     tables, plan = checked(verify="none")
     seen = run_margin(plan, tables).results["server"]
     # Weights are 0 in the first step, so the insurer's first wave is the grid.
@@ -158,7 +158,7 @@ def test_a_holder_that_deals_one_long_phasor_reads_a_person_where_nobody_checks(
 
 @pytest.mark.parametrize("liar", PAIR)
 def test_a_long_phasor_stops_the_run(dealing: Any, liar: str) -> None:
-    dealing(liar, "waves", one_person)
+    dealing(liar, "phasors", one_person)
     tables, plan = checked()
     with pytest.raises(RowsNotProved, match=f"at step 'waves 0.0': what {liar} dealt was not proved"):
         run_margin(plan, tables)
@@ -174,7 +174,7 @@ def test_angles_that_do_not_belong_together_are_covered_by_what_is_charged(deali
 
     tables, plan = checked()
     plan = silenced(plan)
-    dealing("bank", "waves", apart)
+    dealing("bank", "phasors", apart)
     seen = run_margin(plan, tables).results["server"]
     slopes = ideal_slopes(plan, read, np.zeros((plan.size, 1)))
     assert seen.opened[0].tolist() == summed_slopes(joined(plan, read), slopes).tolist()
@@ -187,10 +187,10 @@ def test_a_slope_of_the_other_sign_is_charged(dealing: Any, read: Any) -> None:
     tables, plan = checked()
     plan = silenced(plan)
     honest = OwnRows.phasors
-    dealing("bank", "waves", lambda phasors: -phasors)
+    dealing("bank", "phasors", lambda phasors: -phasors)
     seen = run_margin(plan, tables).results["server"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OwnRows, "waves", honest)
+        patch.setattr(OwnRows, "phasors", honest)
         slopes = ideal_slopes(plan, read, np.zeros((plan.size, 1)))
     constants = np.where(read["bank"].positive, 1, -1) * plan.phasors.constant * plan.phasor_grid
     rotated = 2 * constants - slopes

@@ -40,14 +40,18 @@ from colonnade.privacy.renyi import (
 from colonnade.privacy.sensitivity import messages as losses
 from colonnade.privacy.sensitivity.functional import linear_zero_out, logistic_zero_out
 from colonnade.privacy.sensitivity.gradient import GradientShape, fused_zero_out
-from colonnade.privacy.sensitivity.matrix import RowShape, norm_squared_bound
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
+    norm_squared_bound,
+    triangle_change_replace,
+    triangle_change_zero_out,
+)
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     active_messages,
     encrypted_messages,
     passive_messages,
 )
-from reproduction.skellam_changes import triangle_change_replace, triangle_change_zero_out
 
 MONTE_CARLO_SEED = 1
 

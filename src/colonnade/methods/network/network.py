@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from colonnade.data.encoder import Encoder
-from colonnade.data.table import AlignedTable
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, ModelError, OnlyForPublicData
 from colonnade.evaluation.scores import JointScores, score_jointly
 from colonnade.methods.method import Array
@@ -170,7 +170,7 @@ class Network:
         return cls(design, frame, locals_, last)
 
 
-def features_of(table: AlignedTable, encoder: Encoder) -> NDArray[np.float32]:
+def features_of(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float32]:
     return np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
 
 

@@ -272,3 +272,22 @@ def _larger(one: MatrixChange, other: MatrixChange) -> MatrixChange:
         fourth=max(one.fourth, other.fourth),
         fourth_l1=max(one.fourth_l1, other.fourth_l1),
     )
+
+
+def triangle_change_zero_out(row: RowShape) -> VectorChange:
+    """The upper triangle of z̃z̃ᵀ: L2 ≤ B (a one-hot row), L1 = (‖z̃‖₁² + ‖z̃‖²)/2 ≤ (n + 1)/2·B.
+
+    Integers satisfy |D_ij| ≤ D_ij², so L1 is also at most B².
+    """
+    change = matrix_change_zero_out(row)
+    # ‖z̃‖₁² + ‖z̃‖² = A + B where both are at their largest.
+    l1 = math.floor((change.weighted_l1 + row.bound) / 2)
+    return VectorChange(l1=Fraction(min(l1, row.bound**2)), l2=Fraction(row.bound))
+
+
+def triangle_change_replace(row: RowShape) -> VectorChange:
+    """The upper triangle of z̃z̃ᵀ − z̃′z̃′ᵀ: L2 ≤ √2·B, L1 ≤ √(n(n + 1))·B."""
+    n, bound = row.pair_support, row.bound
+    return VectorChange(
+        l1=Fraction(min(math.isqrt(n * (n + 1) * bound**2), 2 * bound**2)), l2=root_up(2 * bound**2)
+    )
