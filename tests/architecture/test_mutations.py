@@ -80,6 +80,11 @@ def test_a_sample_stays_the_same_when_modules_move_and_other_lines_are_added() -
     assert [one.name for one in mutants.sample(6, mutations("noise/a.py", SOURCE), {"noise": 6})] != names
 
 
+def test_a_seed_draws_a_hundred_and_twenty_over_the_rooms_that_are_there() -> None:
+    assert sum(mutants.quotas_of(list(mutants.QUOTAS)).values()) == 120
+    assert mutants.quotas_of(["noise"]) == {"noise": mutants.QUOTAS["noise"]}
+
+
 def test_whatever_is_called_equivalent_has_a_reason_and_is_a_mutation_of_the_tree() -> None:
     there = mutants.everything(list(mutants.QUOTAS))
     for one in mutants.equivalents():

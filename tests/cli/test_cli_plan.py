@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from cli_project import ROWS, Cli, Project, train
 
+from colonnade.cli import screen
+from colonnade.cli.app import run
 from colonnade.cli.plan_answer import plan_text
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.table import METHODS
@@ -131,7 +133,7 @@ def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(project
         first,
     )
     assert max(map(len, out.splitlines())) <= 80
-    assert "Recommended" in out
+    assert "Recommended" in out and "AUC on the same people: moments 0." in plan_text(facts, None)
     for kept in ("ε of local: server", "Noise, standard deviation"):
         assert kept in plan_text(facts, None, verbose=True) and kept not in out
 
@@ -226,3 +228,12 @@ def test_a_plan_says_in_which_way_ids_are_matched_and_how_long_that_takes(projec
     # Sixteen bytes for each id of a list, and a bit to answer it.
     assert found["by"] == "server" and 16.1e6 < found["bytes"] < 16.2e6
     assert 0.1 < found["seconds"] < 120
+
+
+def test_a_plan_tells_a_pipe_how_far_it_is(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(screen, "EVERY", 0.0)
+    assert run(["plan", "job.toml", "--rows", "400", "--methods", "none", "--no-simulation", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "rehearsing" in printed.err and "rehearsing" not in printed.out

@@ -1,6 +1,7 @@
 """Pseudonyms: what a list of them has, and what lists have in common, beside sets."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,10 @@ from colonnade.crypto.pseudonyms import (
     subkey,
 )
 from colonnade.data.arrays import of_texts, packed
-from colonnade.randomness import SystemRandomness
+from colonnade.data.declaring import Spelling
+from colonnade.ledger.release import HoldoutSplit
+from colonnade.models.files.membership import IdRules, TrainingMembership
+from colonnade.randomness import SeededRandomness, SystemRandomness
 
 KEY = bytes(range(32))
 
@@ -169,3 +173,19 @@ def test_each_is_blake2b_of_its_text_under_the_key(person: bytes) -> None:
     assert found.dtype == np.uint64
     assert found.tolist() == expected
     assert keyed_digests(key, []).shape == (0,)
+
+
+def test_lists_of_people_and_splits_hash_their_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Counted:
+        @staticmethod
+        def blake2b(*arguments: Any, **named: Any) -> Any:
+            made.append(named)
+            return hashlib.blake2b(*arguments, **named)
+
+    monkeypatch.setattr(module, "hashlib", Counted)
+    people = TrainingMembership.of(IDS, IdRules("n", Spelling()), SeededRandomness("people"))
+    assert (len(people), len(made)) == (len(IDS), 1)
+    HoldoutSplit(bytes(32), share=0.5, rules="column n").held_out(IDS)
+    assert len(made) == 2

@@ -139,6 +139,8 @@ def test_dates_numbers_and_halves_of_characters_are_kept_as_they_are() -> None:
     assert objects(values_of(days.column("d"))) == ["infinity", date(2020, 2, 1), None]
     before = pa.array([-1, -1_001, None], pa.timestamp("ns"))
     assert values_of(before).view(pa.int64()).to_pylist() == [-1, -2, None]
+    noon = pa.array([43_200_000, -1, None], pa.int64()).view(pa.date64())
+    assert objects(values_of(noon)) == [date(1970, 1, 1), date(1969, 12, 31), None]
     large = values_of(pa.array([2**53 + 1, None, -(2**63)], pa.int64()))
     np.testing.assert_array_equal(numbers(large), [2.0**53, np.nan, -(2.0**63)])
     column = of_texts(["\ud800", None, "b"])

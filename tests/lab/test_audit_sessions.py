@@ -1,6 +1,8 @@
 """Audits run the real protocols, each observer has what it really saw, and nothing is shown beyond what is proved."""
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -9,20 +11,33 @@ import numpy as np
 import pytest
 from audit_jobs import wanted
 from numpy.typing import NDArray
+from training_specs import requested
 from typed import there, untyped
 
+from colonnade import Schema
 from colonnade.errors import PlanError
 from colonnade.lab import audited_descents
 from colonnade.lab.attacks import Look
 from colonnade.lab.audited_descents import expected_messages as expected
 from colonnade.lab.audited_descents import margin_draws, messages_of
-from colonnade.lab.audited_sums import noise_of, opened_vector, row_of
-from colonnade.lab.experiments import AuditSession, Experiment, Sessions, Target, audit, carry_out
+from colonnade.lab.audited_sums import local_experiments, local_row, noise_of, opened_vector, row_of
+from colonnade.lab.experiments import (
+    AuditSession,
+    Experiment,
+    RecordedRandomness,
+    Sessions,
+    Target,
+    audit,
+    carry_out,
+)
 from colonnade.lab.people import chosen, corner, together
 from colonnade.lab.targets import AUDITED, target_of
+from colonnade.methods.local.protocol import LocalOptions
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.randomness import SeededRandomness
+from colonnade.runtime.party import Group
 from colonnade.runtime.wire import Message
 
 # Of a method whose audit takes seconds, one job in `make test`.
@@ -159,6 +174,26 @@ def test_an_audit_notices_noise_that_is_too_small_for_its_claim(method: str) -> 
     small = replace(experiment, claims=tuple(replace(claim, epsilon=0.25) for claim in experiment.claims))
     found = carry_out([small], sessions_of(target), runs=40)
     assert all(each.exceeded and each.lower > 0.25 for each in found)
+
+
+def test_records_of_categories_alone_are_told_apart_as_far_as_a_row_is_from_zero() -> None:
+    columns = "".join(f'columns.c{at} = {{kind = "binary", values = ["a", "b"]}}\n' for at in range(4))
+    shop = 'id = "n"\n' + columns
+    bank = shop.replace(".c", ".d") + 'label = {column = "y", kind = "classes", classes = ["no", "yes"]}'
+    schemas = (Schema.parse(bank).public("bank"), Schema.parse(shop).public("shop"))
+    spec = requested(LocalOptions, delta=1e-5)
+    plan = spec.plan(Group.of(("bank", "shop"), active="bank"), schemas, 100)
+    for experiment in local_experiments(plan, spec)[:2]:
+        first, second = (local_row(plan, experiment.people(np.array([bit]))) for bit in (False, True))
+        assert np.linalg.norm(second - first) > 0.5 * math.sqrt(plan.bound_of_all_but(None))
+
+
+def test_noise_is_drawn_again_to_the_last_entry() -> None:
+    recorded = RecordedRandomness(SeededRandomness("coins"))
+    recorded.bytes(32)
+    recorded.mark()
+    noise = DiscreteGaussianNoise(Fraction(10**8))
+    np.testing.assert_array_equal(noise.draw((400_000,), recorded), noise.draw((400_000,), recorded.again()))
 
 
 def test_draws_of_the_noise_alone_show_more_and_not_too_much() -> None:

@@ -295,6 +295,8 @@ def test_training_by_gradients_is_planned_finely_and_costs_nobody_more() -> None
     ("epsilon", "epochs"),
     [
         pytest.param(0.5, 5, marks=pytest.mark.slow),
+        pytest.param(1.0, 5, marks=pytest.mark.slow),
+        pytest.param(4.0, 10, marks=pytest.mark.slow),
         pytest.param(2.0, 8, marks=pytest.mark.slow),
         (8.0, 20),
         pytest.param(16.0, 20, marks=pytest.mark.slow),
@@ -304,6 +306,11 @@ def test_the_schedule_of_the_paper_is_planned(epsilon: float, epochs: int) -> No
     plan = slr(epsilon, epochs=epochs, rate=0.001, weight_cap=1.0)
     assert math.isfinite(largest(plan)) and largest(plan) > 20 * epsilon
     assert bits_of(plan) == (FINE_BITS if epsilon < 16 else FINEST_BITS)
+
+
+def test_default_options_are_planned_at_eight() -> None:
+    plan = slr(8.0, epochs=10, rate=0.1)
+    assert bits_of(plan) == FINE_BITS and 50 < largest(plan) < 100
 
 
 def test_rows_that_are_sent_themselves_are_drawn_finely_too() -> None:

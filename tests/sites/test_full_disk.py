@@ -1,5 +1,6 @@
 """A disk that is full at one party, a real one: the party says so in its outcome, and peers name it."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 from certificates import Root
 from relayed_jobs import houses, run_job
-from two_houses import charges
+from two_houses import MEMBERS, charges, job_text, split
 
 from colonnade.sites.health import health
 from colonnade.sites.kit import Kit
@@ -32,6 +33,15 @@ def disk(kits: Kits) -> Iterator[Path]:
         yield runs
     finally:
         subprocess.run(["umount", "--lazy", str(runs)], check=True)
+
+
+def test_a_disk_that_fills_up_is_told_by_its_party_and_named_by_peers(kits: Kits, disk: Path) -> None:
+    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(split(4000))))
+    recorded = json.loads((disk / "j1" / "outcome.json").read_text())
+    assert (recorded["state"], recorded["kind"]) == ("failed", "CannotWrite")
+    assert "No space left" in recorded["reason"]
+    assert "shop" in outcomes["bank"]["reason"] and "connection" not in outcomes["bank"]["reason"]
+    assert health(kits["shop"]).jobs == {"finished": 0, "failed": 1, "running": 0, "waiting": 0}
 
 
 def test_a_disk_that_is_full_already_costs_nothing(kits: Kits, disk: Path, tmp_path: Path) -> None:

@@ -217,7 +217,9 @@ def _plain(given: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_duration(type):
         return pc.divide(given.view(pa.int64()).cast(pa.float64(), safe=False), _PER_SECOND[type.unit])
     if pa.types.is_date64(type):
-        return given.cast(pa.date32())
+        # Rounded down: a cast refuses what is not midnight, and shows the value.
+        days = np.asarray(given.view(pa.int64()).fill_null(0)) // 86_400_000
+        return pa.array(days.astype(np.int32), mask=np.asarray(given.is_null())).view(pa.date32())
     if pa.types.is_timestamp(type) and type.unit != "us":
         if type.unit != "ns":
             return given.cast(pa.timestamp("us", type.tz), safe=False)

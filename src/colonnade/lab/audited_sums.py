@@ -15,7 +15,7 @@ import numpy as np
 
 from colonnade.lab import experiments as harness
 from colonnade.lab.experiments import Array, AuditClaim, AuditSession, Bits, Drawn, Experiment, Statistic
-from colonnade.lab.people import People, anybody, corner, together
+from colonnade.lab.people import People, anybody, as_far_as, corner, together
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.functional.protocol import noise_part as functional_noise
@@ -171,13 +171,12 @@ def _draws(plan: OpenedPlan, parts: int, change: Array) -> Callable[[bool, int, 
 def local_experiments(plan: LocalPlan, request: TrainingSpec) -> list[Experiment]:
     """No declared row is zero, so the server and readers compare two records as near as a row is to zero."""
     schemas = plan.columns.schemas
-    low, limit = corner(schemas, 0.0), math.sqrt(plan.bound_of_all_but(None))
+    low, high = corner(schemas, 0.0), corner(schemas, 1.0)
 
-    def distance(people: People) -> float:
-        return float(np.linalg.norm(local_row(plan, people) - local_row(plan, low)))
+    def distance(first: People, second: People) -> float:
+        return float(np.linalg.norm(local_row(plan, second) - local_row(plan, first)))
 
-    tried = [corner(schemas, place) for place in np.linspace(0.0, 1.0, 201)]
-    near = max((people for people in tried if distance(people) <= limit), key=distance)
+    near = as_far_as(distance, low, high, limit=math.sqrt(plan.bound_of_all_but(None)))
     experiments = []
     for stated in plan.guarantees:
         second = near

@@ -14,10 +14,11 @@ from scipy.special import bdtrc, betaincinv
 
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
+from colonnade.errors import PlanError
 from colonnade.lab.people import People, chosen, corner, mixed, table_of, together
 from colonnade.ledger import Ledger
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.observers import PartyView
+from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.paper import LABEL
 from colonnade.protocols.plans import Plan, TrainingSpec
 from colonnade.randomness import KeyedRandomness, Randomness, SeededRandomness, SystemRandomness
@@ -193,27 +194,28 @@ def run_recorded(
 
 
 class RecordedRandomness:
-    """Words can be drawn again from the last mark on: an observer's own noise is no noise to it.
+    """What was drawn since the last mark can be drawn again: an observer's own noise is no noise to it.
 
-    Noise is drawn in words, keys and seeds in bytes. Each mark draws a key, of which the words after it are the stream.
+    Noise is drawn in words, and in bytes where a word leaves it undecided. Both have streams of their own, so that keys
+    and seeds, which are bytes too, shift no word.
     """
 
-    def __init__(self, inner: Randomness) -> None:
+    def __init__(self, inner: Randomness, keys: tuple[bytes, bytes] | None = None) -> None:
         self._inner, self.reproducible = inner, inner.reproducible
-        self.mark()
+        self.mark(keys)
 
-    def mark(self) -> None:
-        self._key = self._inner.bytes(32)
-        self._words = self.again()
+    def mark(self, keys: tuple[bytes, bytes] | None = None) -> None:
+        self._keys = keys or (self._inner.bytes(32), self._inner.bytes(32))
+        self._bytes, self._words = map(KeyedRandomness, self._keys)
 
     def bytes(self, count: int) -> bytes:
-        return self._inner.bytes(count)
+        return self._bytes.bytes(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
         return self._words.words(count)
 
     def again(self) -> Randomness:
-        return KeyedRandomness(self._key)
+        return RecordedRandomness(self._inner, self._keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,7 +395,7 @@ def by_observer(
 ) -> list[Experiment]:
     """The server and readers with a record there or left out, every party with two values of the others' part."""
     claims = [AuditClaim.of(stated) for stated in plan.guarantees]
-    public = [claim for claim in claims if claim.owner(plan.group) is None]
+    public = [claim for claim in claims if claim.observer in (Server().name, Reader().name)]
     worlds = [rest, together([rest, corner(plan.schemas, 1.0)])]
     experiments = [two_worlds(public, worlds, statistic(*worlds), request, what[0])]
     for claim in claims:
@@ -454,6 +456,10 @@ def carry_out(
     progress: Progress = silent,
 ) -> tuple[FindingRecord, ...]:
     """One finding a claim, in their order; alarms of several ways are shared out, so that 95 % is for their best."""
+    if runs < 4:
+        raise PlanError(
+            f"{runs} sessions are too few to choose an event on one half and test it on the other."
+        )
     claims = [claim for experiment in experiments for claim in experiment.claims]
     claims += [each.claim for each in drawn]
     ways = Counter(claim.key for claim in claims)

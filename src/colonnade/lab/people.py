@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,35 @@ def check_public(files: Mapping[str, PartyFile], what: str, instead: str) -> Non
         raise OnlyForPublicData(
             f"{what} data that every party declared public; {', '.join(private)} did not. Nothing was run. {instead}"
         )
+
+
+def as_far_as(
+    distance: Callable[[People, People], float], first: People, second: People, *, limit: float
+) -> People:
+    """Columns of the second are taken one after another while the record stays within the limit.
+
+    Of the column that would go beyond, a number is moved as far as it can.
+    """
+    moved = first
+    for owner, block in second.items():
+        for name, values in block.columns.items():
+            here, whole = moved[owner].columns[name], _with(moved, owner, name, values)
+            if distance(first, whole) <= limit:
+                moved = whole
+            elif values.dtype.kind == "f":
+                low, high = 0.0, 1.0
+                for _ in range(40):
+                    middle = (low + high) / 2
+                    part = _with(moved, owner, name, here + middle * (values - here))
+                    low, high = (middle, high) if distance(first, part) <= limit else (low, middle)
+                moved = _with(moved, owner, name, here + low * (values - here))
+        if block.label is not None and distance(first, _with(moved, owner, None, block.label)) <= limit:
+            moved = _with(moved, owner, None, block.label)
+    return moved
+
+
+def _with(people: People, owner: str, name: str | None, values: NDArray[np.generic]) -> People:
+    block = people[owner]
+    if name is None:
+        return {**people, owner: replace(block, label=values)}
+    return {**people, owner: replace(block, columns={**block.columns, name: values})}

@@ -439,6 +439,9 @@ async def open_sums(
         )
         sums.append(_products(plan, phases[plan.holder], others))
         party.progress("phases", start + rows, plan.rows)
+    # Only a reading that has come to its end was found to be of the same values as the others.
+    if blocks is not None and next(blocks, None) is not None:
+        raise LocalProtocolError(f"{party.name} has more rows than the plan")
     part = plan.noise.part(group.whole)
     noise = await share_noise(
         party,

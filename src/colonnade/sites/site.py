@@ -74,11 +74,11 @@ def clean(kit: Kit, *, days: float | None = None, only_say: bool = False) -> tup
     ]
     keys = [path for path in [kit.path / BEFORE] if path.is_dir()]
     if not only_say:
-        for path in requests:
-            path.unlink()
         for ending, folders in ((destroy, records), (shutil.rmtree, jobs), (destroy_keys, keys)):
             for folder in folders:
                 ending(folder)
+        for path in requests:
+            path.unlink()
     return (*records, *requests, *jobs, *keys)
 
 
