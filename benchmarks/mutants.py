@@ -273,8 +273,8 @@ class Suite:
 
     def choose(self, mutation: Mutation, source: str, killer: str | None) -> dict[str, float]:
         """Tests in the order in which they are to run, each with its processor time."""
-        wanted: list[tuple[int, float, str]] = []
-        own = f"src/colonnade/{mutation.module}::"
+        wanted: list[tuple[int, bool, float, str]] = []
+        own, examples = f"src/colonnade/{mutation.module}::", f"src/colonnade/{mutation.room}"
         constants = _constants(mutation)
         files = self.files(mutation)
         place = Place.of(mutation, source)
@@ -290,7 +290,8 @@ class Suite:
                 if passed and test != killer:
                     near = next((level for level, mask in enumerate(lines) if mask >> number & 1), None)
                     if near is not None:
-                        wanted.append((2 * near + (not test.startswith(own)), seconds, test))
+                        elsewhere = not name.startswith((examples, f"tests/{mutation.room}/"))
+                        wanted.append((2 * near + (not test.startswith(own)), elsewhere, seconds, test))
         chosen: dict[str, float] = {}
         if killer is not None:
             for name in files:
@@ -298,7 +299,7 @@ class Suite:
                 chosen |= {test: seconds for test, (seconds, passed) in known if test == killer and passed}
         imported: set[str] = set()
         total = 0.0
-        for _, seconds, test in sorted(wanted):
+        for *_, seconds, test in sorted(wanted):
             file = test.partition("::")[0]
             if total + seconds > PATIENCE or (file not in imported and len(imported) >= FILES):
                 continue
