@@ -373,3 +373,8 @@ def test_no_altered_frame_is_accepted(which: str) -> None:
 @pytest.mark.parametrize("which", CHECKS)
 def test_none_of_a_hundred_thousand_altered_frames_is_accepted(which: str) -> None:
     assert sum(tried(*CHECKS[which](), 5000, seed) for seed in range(1, 11)) == 0
+
+
+def test_where_a_proof_is_checked_depends_on_the_whole_key() -> None:
+    points = {point_of(bytes([number]) + bytes(31), 1).tobytes() for number in range(16)}
+    assert len(points) == 16

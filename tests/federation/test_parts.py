@@ -61,6 +61,11 @@ def test_a_part_has_a_whole_number_of_people_and_never_none(
     assert PartSpec(0.1, "held-out").people(2) == 1
 
 
+def test_every_data_set_is_split_by_a_key_of_its_own() -> None:
+    first, second = (set(people(federation().run(moments_session, REQUEST))["bank"]) for _ in range(2))
+    assert first != second
+
+
 def test_both_parties_cut_alike_and_the_parts_are_all_of_the_people() -> None:
     parties = federation()
     training = people(parties.run(moments_session, REQUEST))
