@@ -23,7 +23,7 @@ from colonnade.crypto.row_proofs import RowClaims
 from colonnade.errors import LocalProtocolError, PlanError, RemoteProtocolError
 from colonnade.methods.slr import plan as slr_plan
 from colonnade.methods.slr import protocol
-from colonnade.methods.slr.method import as_log_odds
+from colonnade.methods.slr.method import as_log_odds, descend_in_three
 from colonnade.methods.slr.plan import (
     GradientPlan,
     Optimiser,
@@ -507,6 +507,17 @@ def test_three_releases_learn_too_and_promise_nothing() -> None:
     assert all("paper formula, not a guarantee" in str(text) for text in (*learnt.figures, *learnt.notes))
     rows, labels = people(source)
     assert LogisticRegression().fit(learnt).score(rows, labels) > 0.7
+
+
+def test_three_releases_take_a_batch_of_the_rate_at_every_step() -> None:
+    descent = SlrDescent(1, Optimiser("sgd", 1.0, 1.0), cap=2.0, steps=1)
+    noise = [Fraction(1, 10**9)] * 3
+    rows: dict[str, Any] = {"features": np.ones((1000, 1)), "labels": np.zeros(1000, dtype=np.int64)}
+    descend_in_three(
+        **rows, noise=noise, gamma=1, rate=0.5, descent=descent, steps=1, randomness=SeededRandomness(1)
+    )
+    # Without noise and from no weights a step of one column is the people of its batch, over all.
+    assert 0.4 < -descent.weights[0] < 0.6
 
 
 def test_three_releases_have_no_plan_and_are_refused_on_private_data_and_fine_grids() -> None:

@@ -29,6 +29,7 @@ from colonnade.noise.sampler import (
     alias_columns,
     fill,
     sample,
+    settle,
     table_of,
 )
 from colonnade.noise.skellam import SkellamLaw
@@ -204,6 +205,16 @@ def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bi
             if decision is not None:
                 assert accepts(table, cell, offset, uniform=uniform << 128) is decision
                 assert accepts(table, cell, offset, uniform=((uniform + 1) << 128) - 1) is decision
+
+
+def test_a_draw_that_a_word_leaves_open_is_settled_by_bytes_of_its_own() -> None:
+    table = table_of(SkellamLaw(Fraction(10**6)))
+    place, cell = next((place, cell) for place, cell in enumerate(table.cells) if cell.base == -48)
+    reach = table.scale * table.mass(cell, 0) << (cell.log_length + UNIFORM_BITS)
+    uniform, rest = divmod(reach, table.weights[place] << table.scale_bits)
+    chance = rest / (table.weights[place] << table.scale_bits)
+    drawn = [settle(table, place, 0, uniform=uniform, randomness=SeededRandomness(k)) for k in range(400)]
+    assert 0.4 < chance < 0.6 and abs(drawn.count(cell.base) / 400 - chance) < 0.1
 
 
 def by_kernel(
