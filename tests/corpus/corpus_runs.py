@@ -116,7 +116,7 @@ class Disk:
     @classmethod
     def of(cls, folder: Path) -> Disk:
         found = list(folder.rglob("*"))
-        ledgers = [path for path in found if path.name.endswith(".ledger") and path.is_file()]
+        ledgers = [path for path in found if path.is_file() and _is_ledger(path)]
         names = frozenset(path.relative_to(folder).as_posix() for path in found)
         return cls(names, {path.name: _charges(path) for path in ledgers})
 
@@ -125,14 +125,21 @@ class Disk:
         new = {name for name in after.files - self.files if not _matches(name, case.leaves)}
         if half := sorted(name for name in new if _matches(name, HALF_WRITTEN)):
             yield f"half-written: {half}"
-        # A refused run may have opened its ledgers: they hold budgets and no charge.
-        if left := sorted(name for name in new if ".ledger" not in name):
+        # A refused run may have opened its ledgers, however the files name them: they hold budgets and no charge.
+        opened = tuple(name for name, charges in after.ledgers.items() if charges == 0)
+        if left := sorted(
+            name for name in new if not (".ledger" in name or Path(name).name.startswith(opened))
+        ):
             yield f"left behind: {left}"
         if gone := sorted(name for name in self.files - after.files if not name.endswith(("-wal", "-shm"))):
             yield f"gone: {gone}"
         for name, held in after.ledgers.items():
             if held != self.ledgers.get(name, 0) and not _matches(name, case.leaves):
                 yield f"charged: {name} held {self.ledgers.get(name, 0)} and holds {held}"
+
+
+def _is_ledger(path: Path) -> bool:
+    return path.name.endswith(".ledger") or path.read_bytes()[:6] == b"SQLite"
 
 
 def _charges(path: Path) -> Any:
