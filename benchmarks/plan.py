@@ -79,7 +79,7 @@ SHAPES = (
     Shape("moments, five parties, 400 features", "moments", 20_000, (40, 40, 40, 40, 40)),
     Shape("functional, four parties", "functional", 120_000, (5, 5, 5, 5)),
     Shape("slr, three parties", "slr", 15_000, (6, 6, 6)),
-    Shape("intermediate, batches", "intermediate", 60_000, (10, 30), options={"epochs": 8, "batch": 4000}),
+    Shape("messages, batches", "private-messages", 60_000, (10, 30), options={"epochs": 8, "batch": 4000}),
     Shape("encrypted, two parties", "encrypted", 2048, (5, 5), options={"epochs": 2}),
     Shape("network, two parties", "network", 20_000, (8, 8)),
     Shape("one-shot, ids to match", "one-shot", 3000, (4, 4), alone=1000),
@@ -198,7 +198,7 @@ def advised(people: PublicSet, epsilon: float) -> dict[str, Any]:
 
     def planned(**how: Any) -> dict[str, Any]:
         held = dict.fromkeys(schemas, len(train))
-        return plan_facts(job, schemas, files={}, rows=len(train), held=held, advance=lambda *_: None, **how)
+        return plan_facts(job, schemas, files={}, rows=len(train), sizes=held, advance=lambda *_: None, **how)
 
     recommended = planned(named=None)["recommended"]
     every = frozenset(method.name for method in methods_for("classification"))

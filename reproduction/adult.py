@@ -51,7 +51,7 @@ ENTRIES = (
     # can, and it is smaller at every ε. At ε = 0.1 that much noise needs the coarser grid.
     Entry("slr", {"rate": 0.5, "epochs": 30.0, "gamma": 512}),
     Entry("network"),
-    Entry("intermediate"),
+    Entry("private-messages"),
     # Minutes of encryption for each training: fewer epochs, one split, a comparison for each ε.
     Entry("encrypted", {"epochs": 2}, splits=1, apart=True),
     Entry("non-private"),

@@ -21,7 +21,7 @@ NAMES = {
     "functional": "functional",
     "slr": "SLR",
     "network": "network",
-    "intermediate": "intermediate",
+    "private-messages": "messages",
     "encrypted": "DP-Paillier",
 }
 COLOURS = {
@@ -30,7 +30,7 @@ COLOURS = {
     "functional": "#d55e00",
     "slr": "#009e73",
     "network": "#cc79a7",
-    "intermediate": "#e69f00",
+    "private-messages": "#e69f00",
     "encrypted": "#56b4e9",
 }
 MARKS = dict(zip(COLOURS, ("hexagon", "circle", "square", "up", "diamond", "down", "cross"), strict=True))

@@ -36,7 +36,7 @@ SETS: dict[str, Callable[[Path], PublicSet]] = {
     "ACSIncome of Texas": acs_income_texas,
     "Phishing": phishing,
 }
-BY_PROTOCOL = ("functional", "slr", "intermediate", "one-shot", "local")
+BY_PROTOCOL = ("functional", "slr", "private-messages", "one-shot", "local")
 BY_FORECAST = ("network", "encrypted")
 """Methods that are on no set: what a training would take is foretold."""
 DRAWN = 50_000

@@ -32,7 +32,7 @@ from colonnade.ledger import Ledger
 
 ROWS = 400
 # A run of moments is one release; one of messages stays in parts with its parties.
-METHODS = ("moments", "intermediate", "functional")
+METHODS = ("moments", "private-messages", "functional")
 RUN = Path("runs/first")
 TRAIN = ("train", "job.toml", "--output", str(RUN))
 GLANCE_SECONDS = 0.001

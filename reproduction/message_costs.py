@@ -52,7 +52,7 @@ def running_time(
         METHODS[method].train(federation, TrainingSpec("classification", 1.0, options=form))
         return process_time() - start
 
-    methods = ("vfl-non-private", "intermediate", "encrypted")
+    methods = ("vfl-non-private", "private-messages", "encrypted")
     with timed() as watch:
         found = {}
         for method in methods if encrypted_most else methods[:2]:
@@ -78,7 +78,7 @@ def running_time(
         )
 
     ratios = [
-        found["encrypted", rows, times] / found["intermediate", rows, times]
+        found["encrypted", rows, times] / found["private-messages", rows, times]
         for method, rows, times in found
         if method == "encrypted"
     ]

@@ -108,7 +108,7 @@ def _messages(label: str, *, paper: bool = False, rows: int, **options: Any) -> 
         "calibration": "paper" if paper else "sound",
         **options,
     }
-    return Contender(METHODS["intermediate"], PrivateMessagesOptions(**given), paper=paper, label=label)
+    return Contender(METHODS["private-messages"], PrivateMessagesOptions(**given), paper=paper, label=label)
 
 
 def _paper(name: str) -> Contender:
@@ -300,8 +300,8 @@ def _methods(name: str, given: list[Columns], *, runs: int, drawn: bool) -> Sect
     field = ComparisonEntries(
         (
             *(_plain(method) for method in names),
-            Contender(METHODS["intermediate"], PrivateMessagesOptions(), label="messages, logistic"),
-            Contender(METHODS["intermediate"], PrivateMessagesOptions(loss="svm"), label="messages, SVM"),
+            Contender(METHODS["private-messages"], PrivateMessagesOptions(), label="messages, logistic"),
+            Contender(METHODS["private-messages"], PrivateMessagesOptions(loss="svm"), label="messages, SVM"),
             _messages("messages, paper mode", paper=True, rows=rows),
             _paper("functional"),
             *((_plain("encrypted"), _paper("encrypted")) if rows <= ENCRYPTED_ROWS else ()),

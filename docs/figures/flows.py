@@ -172,7 +172,7 @@ FLOWS = {
     ),
     "margin": Flow("Noisy margin descent, two owners", PAIR, logistic("margin", steps=3)),
     "slr": Flow("Logistic regression by noisy gradients", PAIR, logistic("slr", epochs=2.0, rate=1.0)),
-    "intermediate": Flow("Private messages", PAIR, logistic("intermediate", epochs=1, batch=30)),
+    "private-messages": Flow("Private messages", PAIR, logistic("private-messages", epochs=1, batch=30)),
     "encrypted": Flow("Gradients under encryption", PAIR, logistic("encrypted", epochs=1, batch=30)),
     "network": Flow(
         "A network over three parties, whose local networks learn privately",

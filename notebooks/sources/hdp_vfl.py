@@ -50,7 +50,7 @@ print(houses)
 
 # %%
 federation = Watched(houses.tables, budget=(8.0, 1e-5), public=True)
-model = LogisticRegression(method="intermediate", epsilon=4.0, delta=1e-5).fit(federation)
+model = LogisticRegression(method="private-messages", epsilon=4.0, delta=1e-5).fit(federation)
 plan = federation.runs[-1].plan
 print(f"{plan.schedule.steps} steps, batches of {plan.batch:,}; noise σ: ", end="")
 print(", ".join(f"{owner} {plan.sigma(owner):.1f}" for owner in plan.senders))
@@ -195,8 +195,8 @@ plt.show()
 
 # %%
 CONTENDERS = {
-    f"messages, as printed ({LABEL})": ("intermediate", {"calibration": "paper", "radius": 1.0}),
-    "messages, sound": ("intermediate", {}),
+    f"messages, as printed ({LABEL})": ("private-messages", {"calibration": "paper", "radius": 1.0}),
+    "messages, sound": ("private-messages", {}),
     "one release of moments": ("moments", {}),
     "single-party": ("single-party", {}),
 }

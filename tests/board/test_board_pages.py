@@ -20,7 +20,7 @@ from colonnade.board.workspace import Workspace
 from colonnade.cli.app import run
 from colonnade.crypto.sealing import SigningKey
 from colonnade.errors import LedgerLocked, PeerTimeout
-from colonnade.federation.files import LOG, STANDING
+from colonnade.federation.files import LOG, PROGRESS
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export, load_export, read_export, signing_key
 from colonnade.ledger.release import LedgerLine, Receipt, Release
@@ -205,7 +205,7 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     assert "running" in page and "columns 0" in page and "1.5 kB" in page and "/runs/j5/events" in page
     now = time.time()
     standing = {"waits": [], "run": "8c11", "step": "steps", "done": 25, "total": 100, "time": now}
-    (job / STANDING).write_text(json.dumps({**standing, "began": now - 100}))
+    (job / PROGRESS).write_text(json.dumps({**standing, "began": now - 100}))
     assert "nothing yet" in ada.get("/runs/j5").text
     charge(Ledger.open(tmp_path / "bank.ledger"), "d")
     page = ada.get("/runs/j5").text
@@ -216,7 +216,7 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     os.utime(job / LOG, (1.0, 1.0))
     assert "unfinished" in ada.get("/runs/j5").text, "nothing was heard of it for long"
     os.utime(job / LOG)
-    (job / STANDING).write_text('{"waits": ["shop"]}')
+    (job / PROGRESS).write_text('{"waits": ["shop"]}')
     assert "waits for approval" in ada.get("/runs").text and "shop" in ada.get("/runs/j5").text
     outcome = {"member": "bank", "job": "risk", "id": "j5", "state": "failed", "step": "columns 0"}
     outcome |= {"kind": "PeerTimeout", "reason": "it <b>"}

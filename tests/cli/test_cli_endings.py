@@ -281,7 +281,7 @@ def test_a_signal_after_the_release_was_opened_loses_nothing(
 
 
 def test_parts_of_a_model_are_kept_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.edit("job.toml", '"moments"', '"intermediate"')
+    project.edit("job.toml", '"moments"', '"private-messages"')
     with monkeypatch.context() as patched:
         patched.setattr("colonnade.cli.train._keep_paid", then_signal(signal.SIGTERM))
         assert train(project, "--output", "run") == INTERRUPTED

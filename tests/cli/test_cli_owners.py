@@ -45,7 +45,7 @@ CASES = (
     Case("slr", options="epochs = 2, rate = 1.0"),
     Case("spca", "pca"),
     Case("local"),
-    Case("intermediate", options="epochs = 2", released=False, epsilon=4.0),
+    Case("private-messages", options="epochs = 2", released=False, epsilon=4.0),
     Case("one-shot", released=False, epsilon=4.0),
     Case("network", options="embedding = 2, epochs = 1", released=False),
 )

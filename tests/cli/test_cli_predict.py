@@ -115,7 +115,7 @@ def test_people_that_a_model_was_trained_on_get_noisy_scores_or_none(
 
 
 def test_weights_that_stay_with_their_parties_score_public_people_only(project: Project, cli: Cli) -> None:
-    project.edit("job.toml", '"moments"', '"intermediate"')
+    project.edit("job.toml", '"moments"', '"private-messages"')
     assert train(project, "--output", "run") == 0
     assert not Path("run/model.json").exists()
     strangers(project)

@@ -186,7 +186,7 @@ def test_own_files_are_for_their_party_and_shared_ones_follow_the_umask(
 
 
 def test_the_parts_of_a_model_are_their_parties_own(project: Project) -> None:
-    project.edit("job.toml", '"moments"', '"intermediate"')
+    project.edit("job.toml", '"moments"', '"private-messages"')
     with umask(0o022):
         assert train(project, "--output", "run") == 0
     found = rights(project.path("run"))

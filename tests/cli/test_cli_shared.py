@@ -37,7 +37,7 @@ METHODS = {
     "slr": "[options]\nepochs = 1\nrate = 1.0\n",
     "margin": "[options]\nsteps = 2\n",
     "local": "",
-    "intermediate": "[options]\nepochs = 1\n",
+    "private-messages": "[options]\nepochs = 1\n",
     "one-shot": "",
     "network": "[options]\nepochs = 1\n",
     "encrypted": "[options]\nepochs = 1\n",

@@ -76,7 +76,7 @@ def split(folder: Path) -> None:
     """The same after a run whose model stays in parts with the parties."""
     project(folder)
     path = folder / "job.toml"
-    path.write_text(path.read_text().replace('"moments"', '"intermediate"'))
+    path.write_text(path.read_text().replace('"moments"', '"private-messages"'))
     _well(folder, "train job.toml --output out")
 
 

@@ -53,7 +53,7 @@ def test_rows_on_the_disk_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, s
     whole = people(1000)
     positions = np.random.default_rng(kept).permutation(1000)[:kept]
     held = whole.take(positions)
-    monkeypatch.setattr(table, "HELD_BYTES", 0)
+    monkeypatch.setattr(table, "MEMORY_BYTES", 0)
     monkeypatch.setattr(spilled, "PIECE_ROWS", 64)
     from_disk = whole.take(positions)
     assert isinstance(from_disk._rows, spilled.SpilledRows)
@@ -65,7 +65,7 @@ def test_rows_on_the_disk_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, s
 def test_a_disk_that_fills_up_is_named_and_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(table, "HELD_BYTES", 0)
+    monkeypatch.setattr(table, "MEMORY_BYTES", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     written = []
 

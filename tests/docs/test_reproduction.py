@@ -16,7 +16,7 @@ from training_specs import table_of
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from colonnade.planning.forecast import LAWS
+from colonnade.planning.forecast import POWER_LAWS
 from reproduction import __main__ as program
 from reproduction import sections
 from reproduction.claims import CLAIMS
@@ -140,9 +140,9 @@ def test_gradients_in_one_place_are_those_that_the_protocol_would_open() -> None
 def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
     sections = load("what_to_expect") or []
     (found,) = [section.facts["laws"] for section in sections if "laws" in section.facts]
-    assert {method: list(astuple(law)) for method, law in LAWS.items()} == found
+    assert {method: list(astuple(law)) for method, law in POWER_LAWS.items()} == found
     points = [point for section in sections for point in section.facts.get("points", [])]
-    for method, law in LAWS.items():
+    for method, law in POWER_LAWS.items():
         again = fitted([point for point in points if point["method"] == method])
         assert astuple(again) == pytest.approx(astuple(law), rel=0.02)
 

@@ -152,6 +152,6 @@ def test_every_picture_is_on_the_page() -> None:
 
 
 def test_the_server_of_private_messages_receives_none() -> None:
-    members, arrows = flows.transcript(flows.FLOWS["intermediate"])
+    members, arrows = flows.transcript(flows.FLOWS["private-messages"])
     announced = {arrow.receiver for arrow in arrows if flows.HOLDS[arrow.step].sort == "noisy"}
     assert "server" in members and announced == {"bank", "insurer"}

@@ -34,7 +34,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "network": {"embedding": 2, "epochs": 1},
     "slr": {"epochs": 1, "rate": 1.0},
     "margin": {"steps": 1},
-    "intermediate": {"epochs": 1},
+    "private-messages": {"epochs": 1},
 }
 LABELS: dict[str, Label | None] = {
     "none": None,

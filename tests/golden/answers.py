@@ -37,7 +37,8 @@ from colonnade.planning.recommend import features_of, plan_job
 from colonnade.privacy.events import event_from_data
 from colonnade.protocols.plans import guarantees_of
 
-WORDS = {"keepers": "computing_parties", "judged": "evaluated", "asked": "requested"}
+WORDS = {"keepers": "computing_parties", "judged": "evaluated", "intermediate": "private-messages"}
+WORDS["asked"] = "requested"
 CANARY = "7731"
 SPENT = ("dataset", "unit", "observer", "epsilon", "delta", "left", "entries")
 TOTALS = (*SPENT[:5], "budget_epsilon", *SPENT[5:], "reproducible", "part", "otherwise")
@@ -440,7 +441,7 @@ def with_words(value: Any, words: dict[str, str]) -> Any:
         return {words.get(key, key): with_words(item, words) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [with_words(item, words) for item in value]
-    if isinstance(value, str) and value.replace(".", "").replace("_", "").isalnum():
+    if isinstance(value, str) and re.fullmatch(r"[\w.-]+", value):
         return ".".join(words.get(step, step) for step in value.split("."))
     return value
 

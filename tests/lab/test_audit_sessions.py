@@ -52,8 +52,8 @@ QUICK: list[Any] = [
     ("local", {}),
     ("local", {"task": "pca"}),
     ("one-shot", {"parties": 3}),
-    ("intermediate", {"epochs": 2, "batch": 30}),
-    slow("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
+    ("private-messages", {"epochs": 2, "batch": 30}),
+    slow("private-messages", {"epochs": 2, "parties": 3, "task": "regression"}),
     ("slr", {"epochs": 1, "rate": 1.0}),
     slow("slr", {"epochs": 1, "rate": 0.5}),
     ("margin", {"steps": 2}),
@@ -121,7 +121,7 @@ def test_noise_does_not_depend_on_whether_a_record_is_there() -> None:
 
 
 def test_messages_are_the_expected_ones_and_noise() -> None:
-    target = target_of(wanted("intermediate", epochs=10, epsilon=4.0))
+    target = target_of(wanted("private-messages", epochs=10, epsilon=4.0))
     experiment = target.experiments[0]
     session = session_of(target, experiment)
     plan, others = session.plan, experiment.people(np.array([False]))
@@ -137,7 +137,7 @@ def test_messages_are_the_expected_ones_and_noise() -> None:
 
 def test_a_passive_party_makes_nothing_of_scores_that_it_never_saw() -> None:
     """Another passive party's messages may be anything: what this one shows stays the same."""
-    target = target_of(wanted("intermediate", epochs=2, epsilon=4.0, parties=3))
+    target = target_of(wanted("private-messages", epochs=2, epsilon=4.0, parties=3))
     (experiment,) = (
         each
         for each in target.experiments
@@ -154,8 +154,8 @@ def test_a_passive_party_makes_nothing_of_scores_that_it_never_saw() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(session, name)
 
-        def heard(self, member: str, step: str, *, sender: str | None = None) -> list[Message]:
-            said = session.heard(member, step, sender=sender)
+        def messages(self, member: str, step: str, *, sender: str | None = None) -> list[Message]:
+            said = session.messages(member, step, sender=sender)
             if sender != self.unseen:
                 return said
             return [replace(each, arrays={"values": each.arrays["values"] + (1 << 12)}) for each in said]

@@ -187,14 +187,14 @@ def scores(learnt: Any) -> Any:
 def test_at_a_generous_epsilon_every_model_learns() -> None:
     yes = TARGETS["classes"][1]
     for model in (
-        LogisticRegression(method="intermediate", epsilon=20.0, delta=1e-6),
+        LogisticRegression(method="private-messages", epsilon=20.0, delta=1e-6),
         LogisticRegression(method="one-shot", epsilon=20.0, delta=1e-6),
         SupportVectorClassifier(epsilon=20.0),
     ):
         model.fit(federation("classes"))
         assert model.score(RAW, yes) > 0.68
         assert max(guarantee.epsilon for guarantee in model.privacy_) <= 20.0
-    line = LinearRegression(method="intermediate", epsilon=20.0, delta=1e-6).fit(federation("number"))
+    line = LinearRegression(method="private-messages", epsilon=20.0, delta=1e-6).fit(federation("number"))
     assert np.corrcoef(line.predict(RAW), SCORE)[0, 1] > 0.5
     counts = PoissonRegression(epsilon=20.0).fit(federation("count"))
     assert np.corrcoef(counts.predict(RAW), np.exp(SCORE / 2))[0, 1] > 0.6
@@ -204,7 +204,7 @@ def test_at_a_generous_epsilon_every_model_learns() -> None:
 
 
 def test_owners_learn_together_and_one_alone_says_nothing() -> None:
-    model = LogisticRegression(method="intermediate", epsilon=20.0, delta=1e-6)
+    model = LogisticRegression(method="private-messages", epsilon=20.0, delta=1e-6)
     model.fit(federation("classes", owners=("a", "b", "cd")))
     assert model.score(RAW, TARGETS["classes"][1]) > 0.7
     assert len(model.privacy_) == 6

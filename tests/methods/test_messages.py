@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_descent
-from intermediate_samples import LABELS, against, request, tables
+from messages_samples import LABELS, against, request, tables
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import stats

@@ -41,7 +41,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "network": {"embedding": 2, "epochs": 2},
     "slr": {"epochs": 2, "rate": 1.0},
     "margin": {"steps": 2},
-    "intermediate": {"epochs": 2},
+    "private-messages": {"epochs": 2},
 }
 
 
@@ -164,8 +164,8 @@ DRAWN: list[MomentsPlan] = []
     [
         ("local", {"model": alone("local", lambda own: own + 1e-12)}, "a site has its part"),
         (
-            "intermediate",
-            {"model": alone("intermediate", lambda own: np.tile(own, 2))},
+            "private-messages",
+            {"model": alone("private-messages", lambda own: np.tile(own, 2))},
             "a site has its part",
         ),
         ("moments", {"options": Unseen}, "every observer's view is priced"),

@@ -49,7 +49,7 @@ LEARNERS: list[tuple[Any, str, str, dict[str, Any]]] = [
     (LogisticRegression, "three", "predict_proba", {}),
     (LogisticRegression, "two", "predict_proba", {"method": "functional"}),
     (LogisticRegression, "two", "decision_function", {"method": "local"}),
-    (LogisticRegression, "two", "predict", {"method": "intermediate", **SHORT}),
+    (LogisticRegression, "two", "predict", {"method": "private-messages", **SHORT}),
     (LinearRegression, "real", "predict", {}),
     (PCA, "none", "transform", {"n_components": 2}),
     (SupportVectorClassifier, "two", "predict", SHORT),
@@ -430,7 +430,7 @@ def test_a_run_that_stopped_says_at_which_party_and_after_which_step() -> None:
     parties = Federation(tables, budget=(2.0, 1e-5))
     with pytest.raises(DataError, match="no ids in common"):
         parties.moments(task="pca", epsilon=1.0, delta=1e-5)
-    stopped = parties.stopped
+    stopped = parties.failure
     assert stopped is not None and stopped.party in ("bank", "shop") and stopped.run
     assert isinstance(stopped.error, DataError) and set(stopped.reached) == {"bank", "shop", "server"}
     assert [entry.kind for entry in parties.ledgers["bank"].entries()] == ["opened", "budget", "compared"]

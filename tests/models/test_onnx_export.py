@@ -276,7 +276,7 @@ def test_weights_that_stay_with_their_parties_are_not_exported() -> None:
         onnx_model(part.estimator())
     federation = Shoppers(200).federation("two")
     for model in (
-        LogisticRegression(epsilon=20.0, method="intermediate", options={"epochs": 1}),
+        LogisticRegression(epsilon=20.0, method="private-messages", options={"epochs": 1}),
         SupportVectorClassifier(epsilon=20.0, options={"epochs": 1}),
     ):
         model.fit(federation)

@@ -39,7 +39,7 @@ from colonnade.noise import sampler as table_module
 from colonnade.noise.discrete_gaussian import DiscreteGaussianLaw
 from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw, PolyaLaw
 from colonnade.noise.poisson_binomial import ONE, binomial, count_below, popcount
-from colonnade.noise.sampler import StripTable, cut, draw_from, sample, table_of
+from colonnade.noise.sampler import StripTable, draw_from, sample, split, table_of
 from colonnade.noise.skellam import SkellamLaw
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.randomness import SeededRandomness, SystemRandomness
@@ -126,7 +126,7 @@ def test_this_chi_square_would_notice_a_five_percent_error_in_variance(
 def coarse(monkeypatch: pytest.MonkeyPatch) -> StripTable:
     """A table of 16 cells: its envelope wastes much, so that every decision shows in the law."""
     law = DiscreteGaussianLaw(Fraction(10**4))
-    monkeypatch.setattr(table_module, "cut", lambda law, limit: cut(law, 8))
+    monkeypatch.setattr(table_module, "split", lambda law, limit: split(law, 8))
     made = table_of.__wrapped__(law)
     assert len(made.cells) == 16
     return made

@@ -23,7 +23,7 @@ from colonnade.board import server
 from colonnade.board.access import Access, AuditLog, Person, Proxy
 from colonnade.board.pages import Board
 from colonnade.board.workspace import Workspace
-from colonnade.federation.files import LOG, STANDING, sealed_text
+from colonnade.federation.files import LOG, PROGRESS, sealed_text
 from colonnade.ledger import Ledger
 from colonnade.ledger.state import Prospect
 from colonnade.runtime.channel import StepFacts, step_line
@@ -191,7 +191,7 @@ def growing(kit: Kit, job: str, step: str = "columns", *, run: str = "") -> Path
     with (folder / LOG).open("a") as log:
         log.write(step_line("bank", job, StepFacts(step, sent=1000, received=9, seconds=0.5)) + "\n")
     if run:
-        (folder / STANDING).write_text(json.dumps({"run": run}))
+        (folder / PROGRESS).write_text(json.dumps({"run": run}))
     return folder
 
 

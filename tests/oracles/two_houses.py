@@ -19,14 +19,14 @@ ROWS = 60
 SEED = 7
 MOMENTS = 'method = "moments"'
 # What the jobs here choose of their methods' options.
-OPTIONS = """options.intermediate.epochs = "any"
+OPTIONS = """options.private-messages.epochs = "any"
 options.encrypted.epochs = "any"
 options.margin.steps = "any"
 options.network = {embedding = "any", epochs = "any"}"""
 
 
 def split(epochs: int) -> str:
-    return f'method = "intermediate"\noptions = {{epochs = {epochs}}}'
+    return f'method = "private-messages"\noptions = {{epochs = {epochs}}}'
 
 
 def margin(steps: int) -> str:
@@ -54,7 +54,7 @@ def in_process(kind: str = MOMENTS, *, text: str = "", seed: int = SEED) -> Fede
 def policy_text(
     party: str,
     *,
-    methods: str = '["moments", "intermediate"]',
+    methods: str = '["moments", "private-messages"]',
     epsilon: float = 9.0,
     parties: str = "",
     observers: str = "*",

@@ -29,7 +29,7 @@ from colonnade.planning.pilot import PilotRuns, SyntheticPeople
 from colonnade.planning.recommend import Answer, Candidate, choose
 from colonnade.protocols.plans import Task
 
-NAMES = ("moments", "functional", "slr", "local", "intermediate", "one-shot")
+NAMES = ("moments", "functional", "slr", "local", "private-messages", "one-shot")
 EVERY_KIND = """id = "customer"
 columns.age = {kind = "numeric", low = 18, high = 90}
 columns.gain = {kind = "numeric", low = 0, high = 99999, transform = "log1p"}
@@ -113,7 +113,7 @@ def test_one_or_two_trials_tell_nobody_apart(a: float, b: float, c: float, d: fl
 OWN = candidate("margin", 0.171, 0.168)
 CHEAP, BETTER = (candidate("one-shot", error, split=True) for error in (0.191, 0.101))
 ALSO = candidate("moments", 0.172, 0.171)
-IN_PARTS = candidate("intermediate", 0.30, 0.31, 0.32, 0.30, split=True)
+IN_PARTS = candidate("private-messages", 0.30, 0.31, 0.32, 0.30, split=True)
 PARTS = candidate("one-shot", 0.20, 0.21, 0.22, 0.20, split=True)
 # What people drawn anew do to one they do to the other: only the difference counts.
 SURE, WIDE = candidate("moments", 0.20, 0.24, 0.28, 0.22), candidate("local", 0.23, 0.29, 0.32, 0.26)

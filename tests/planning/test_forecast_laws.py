@@ -37,8 +37,8 @@ SMALL: list[tuple[str, Any, dict[str, Any]]] = [
     ("slr", "classification", {"epochs": 30.0, "rate": 1.0}),
     ("margin", "classification", {"steps": 9}),
     ("local", "classification", {}),
-    ("intermediate", "classification", {"epochs": 13}),
-    ("intermediate", "regression", {"epochs": 12, "batch": 16}),
+    ("private-messages", "classification", {"epochs": 13}),
+    ("private-messages", "regression", {"epochs": 12, "batch": 16}),
     ("one-shot", "classification", {}),
 ]
 
@@ -63,7 +63,7 @@ def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
     rows = 170 + 13 * len(widths)
     made = tables(widths, rows, task=task)
     requested, plan, federation = planned(method, made, rows, task=task, options=options)
-    if method in ("slr", "margin", "intermediate"):
+    if method in ("slr", "margin", "private-messages"):
         assert len(untyped(METHODS[method]).pilots(plan)) > 1, (
             "something must be left out for this to show anything"
         )

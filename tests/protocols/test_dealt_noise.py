@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from gradient_tables import plan_for, tables_of
-from intermediate_samples import request, tables
 from margin_runs import margin_plan
+from messages_samples import request, tables
 from training_specs import planned_on, requested
 from training_specs import requested as spec_of
 from typed import untyped
@@ -180,7 +180,7 @@ def test_the_smaller_noise_is_taken() -> None:
             epsilon=4.0,
             delta=1e-5,
             drawn=lambda noise: noise.vector.part(group.whole),
-            laws=("gaussian",),
+            distributions=("gaussian",),
         )
     with pytest.raises(NoNoiseFits):
         least_noise(
@@ -190,7 +190,7 @@ def test_the_smaller_noise_is_taken() -> None:
             drawn=lambda noise: None,
         )
     with pytest.raises(PlanError, match="no law"):
-        least_noise(lambda noise: DiscreteGaussian(1, 1), epsilon=1.0, delta=0.1, drawn=bool, laws=())
+        least_noise(lambda _: DiscreteGaussian(1, 1), epsilon=1.0, delta=0.1, drawn=bool, distributions=())
 
 
 @pytest.mark.parametrize(("epsilon", "bits"), [(30.0, FINE_BITS), (100.0, FINE_BITS), (600.0, FINEST_BITS)])

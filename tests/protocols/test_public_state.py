@@ -11,8 +11,8 @@ from encrypted_runs import request_of
 from encrypted_runs import tables_of as encrypted_tables
 from gradient_tables import plan_for, run_plan, tables_of
 from hostile import opened, packed
-from intermediate_samples import request as messages_request
-from intermediate_samples import tables as messages_tables
+from messages_samples import request as messages_request
+from messages_samples import tables as messages_tables
 from training_specs import requested as spec_of
 from typed import untyped
 

@@ -144,7 +144,7 @@ def test_an_administrator_has_no_shell_at_a_party(running: Live) -> None:
 
 def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) -> None:
     ours = tmp_path / "ours"
-    provision.found_federation(ours, "test", host="localhost", port=free_port())
+    provision.create_federation(ours, "test", host="localhost", port=free_port())
     kits = {
         what: provision.add_administrator(ours, f"one_who_may_{what}", role=role)
         for what, role in MAY.items()
@@ -185,7 +185,7 @@ def an_administrator_who_is_excluded_is_refused_at_once(ours: Path, excluded: Ki
 
 def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: Path) -> None:
     ours = tmp_path / "ours"
-    invitation = provision.found_federation(ours, "test", host="localhost", port=free_port())
+    invitation = provision.create_federation(ours, "test", host="localhost", port=free_port())
     kits: dict[str, Kit] = {"server": Kit.load(ours / "server"), "admin": Kit.load(ours / "admin")}
     for party in PARTIES:
         described = {"name": party, "type": "client", "org": party}

@@ -15,7 +15,7 @@ from colonnade.ledger import CoalitionBound, Comparison, Ledger, LedgerLine, Rel
 from colonnade.privacy.events import Gaussian
 from colonnade.sites.policy import PolicedLedger, Policy
 
-POLICY = """methods = ["moments", "slr", "functional", "intermediate"]
+POLICY = """methods = ["moments", "slr", "functional", "private-messages"]
 parties = ["shop", "clinic", "school", "town"]
 delta = 1e-5
 epsilon = {"*" = 2.0}
@@ -86,7 +86,7 @@ def test_what_a_policy_does_not_name_is_refused_and_remedied(requested: Job, fou
 
 
 @pytest.mark.parametrize("parties", ['["bank", "shop"]', THREE, FIVE])
-@pytest.mark.parametrize("method", ["moments", "slr", "functional", "intermediate"])
+@pytest.mark.parametrize("method", ["moments", "slr", "functional", "private-messages"])
 def test_a_job_that_chooses_nothing_is_accepted_by_an_empty_policy(method: str, parties: str) -> None:
     policy().check_job(job(method=method, parties=parties), "bank")
     # To spell the defaults out is to ask for nothing more.
@@ -229,8 +229,14 @@ def test_a_job_turns_no_check_off_unless_the_policy_says_so() -> None:
     for verify in ("", 'verify = "rows"', 'verify = "all"'):
         policy().check_job(job(verify), "bank")
     policy('verify = "none"\n').check_job(job('verify = "none"'), "bank")
-    with pytest.raises(FormError, match="by method 'intermediate' nothing that is dealt is checked"):
-        job('verify = "rows"', method="intermediate")
+    with pytest.raises(FormError, match="by method 'private-messages' nothing that is dealt is checked"):
+        job('verify = "rows"', method="private-messages")
+
+
+def test_the_old_name_of_private_messages_is_refused_with_the_new_one() -> None:
+    for read in (lambda: job(method="intermediate"), lambda: policy("options.intermediate.epochs = 1\n")):
+        with pytest.raises(FormError, match=r"'intermediate'.* Write 'private-messages'"):
+            read()
 
 
 def test_the_draft_of_a_new_kit_names_the_server_and_says_what_that_means() -> None:

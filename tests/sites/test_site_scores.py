@@ -17,7 +17,7 @@ from colonnade.ledger import Ledger
 from colonnade.sites.kit import Kit
 
 METHODS = (
-    '["moments", "intermediate", "network", "exact-scores", "noisy-scores"]\nreceivers = ["bank", "shop"]'
+    '["moments", "private-messages", "network", "exact-scores", "noisy-scores"]\nreceivers = ["bank", "shop"]'
 )
 TRAINED = {
     "released": 'method = "moments"',

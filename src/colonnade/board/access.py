@@ -213,11 +213,11 @@ class AuditLog:
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOG
 
-    def write(self, person: Person | None, action: str, *, of: str = "", found: str = "done") -> None:
+    def write(self, person: Person | None, action: str, *, of: str = "", outcome: str = "done") -> None:
         """Append one line, on the disk when this returns."""
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         name, role = ("", "") if person is None else (person.name, person.role)
-        values = (time, name, role, action, of[:_MAX_LENGTH], found[:_MAX_LENGTH])
+        values = (time, name, role, action, of[:_MAX_LENGTH], outcome[:_MAX_LENGTH])
         line = json.dumps(dict(zip(_FIELDS, values, strict=True)), ensure_ascii=False)
         try:
             opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
@@ -235,7 +235,7 @@ class AuditLog:
         try:
             yield
         except ColonnadeError as error:
-            self.write(person, action, of=of, found=without_passwords(str(error)))
+            self.write(person, action, of=of, outcome=without_passwords(str(error)))
             raise
 
     def latest(self) -> list[dict[str, str]]:

@@ -88,7 +88,7 @@ class Board:
             raise Refused(429, "Too many wrong links were tried. Wait for a minute.") from None
         session = None if cookie is None else self.access.session(cookie)
         if session is None or cookie is None:
-            self.log.write(None, "was not let in", found="a wrong or used link")
+            self.log.write(None, "was not let in", outcome="a wrong or used link")
             raise Refused(
                 401,
                 "This link is not good any more: it works once. Start the board again, and open the link that it says.",
@@ -241,8 +241,8 @@ class Board:
         return StreamingResponse(lines(), media_type="text/event-stream")
 
 
-def _first(found: Iterable[T], missing: str) -> T:
-    for one in found:
+def _first(matches: Iterable[T], missing: str) -> T:
+    for one in matches:
         return one
     raise FileMissing(missing)
 

@@ -85,10 +85,10 @@ async def _done(board: Board, action: Action, all_may: bool, request: Request) -
     session = _session(request)
     form = await read_form(request)
     if not board.access.from_its_form(session, form.get("form_token", "")):
-        board.log.write(session.person, "was refused", of=request.url.path, found="a form of another page")
+        board.log.write(session.person, "was refused", of=request.url.path, outcome="a form of another page")
         raise Refused(403, "This form is not of this session. Load the page again, and send it from there.")
     if not (session.person.may_act or all_may):
-        board.log.write(session.person, "was refused", of=request.url.path, found="an auditor looks only")
+        board.log.write(session.person, "was refused", of=request.url.path, outcome="an auditor looks only")
         raise Refused(403, "You are here as an auditor, who looks and decides nothing.")
     return await run_in_threadpool(action, board, request, form)
 

@@ -47,8 +47,8 @@ def overview(workspace: Workspace) -> Facts:
     if ledgers and not said.table:
         said = replace(said, title="Nothing has been charged yet")
     if broken:
-        held = isinstance(broken[0].error, LedgerLocked)
-        trouble = "is held by another process" if held else "cannot be relied on"
+        locked = isinstance(broken[0].error, LedgerLocked)
+        trouble = "is held by another process" if locked else "cannot be relied on"
         said = replace(said, title=f"The ledger of {broken[0].party} {trouble}", bad=True)
     return {
         "verdict": said,
@@ -86,7 +86,7 @@ def certificate(workspace: Workspace) -> Facts | None:
         return None
     issued = workspace.kit.identity().certificate
     presence = Presence.load(workspace.kit.path)
-    seconds = None if presence is None else presence.seconds_since_heard()
+    seconds = None if presence is None else presence.seconds_since_contact()
     left = (issued.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
     return {
         "name": workspace.name,
@@ -122,25 +122,25 @@ def _page_of(items: Sequence[Any], page: int, size: int) -> Facts:
     return {"shown": shown, "count": len(items), "page": page, "pages": pages}
 
 
-def runs(workspace: Workspace, page: int, wanted: str) -> Facts:
-    """One page of the list of runs, those that go on first; `wanted` is part of a folder's name."""
-    listed = [one for one in workspace.runs.listed() if wanted.casefold() in one.name.casefold()]
+def runs(workspace: Workspace, page: int, part: str) -> Facts:
+    """One page of the list of runs, those that go on first; `part` is of a folder's name."""
+    listed = [one for one in workspace.runs.listed() if part.casefold() in one.name.casefold()]
     facts = _page_of(listed, page, A_PAGE)
     lines = [workspace.runs.line(one) for one in facts["shown"]]
-    return {**facts, "lines": lines, "wanted": wanted, "folder": str(workspace.runs.folder)}
+    return {**facts, "lines": lines, "part": part, "folder": str(workspace.runs.folder)}
 
 
-def request(found: Request) -> Facts:
+def request(entry: Request) -> Facts:
     return {
-        "approval": found,
-        "since": moment(found.requested),
-        "until": moment(found.until),
-        "missing": max(0, found.people - len(found.approvals)),
+        "approval": entry,
+        "since": moment(entry.requested),
+        "until": moment(entry.until),
+        "missing": max(0, entry.people - len(entry.approvals)),
         "costs": [
-            {"who": observer_text(one.observer), "about": unit_text(one.unit, owner=found.party), "cost": one}
-            for one in found.costs
+            {"who": observer_text(one.observer), "about": unit_text(one.unit, owner=entry.party), "cost": one}
+            for one in entry.costs
         ],
-        "decisions": [(one.by, one.approved, one.because, moment(one.time)) for one in found.decisions],
+        "decisions": [(one.by, one.approved, one.because, moment(one.time)) for one in entry.decisions],
     }
 
 

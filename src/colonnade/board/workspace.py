@@ -33,12 +33,12 @@ PATIENCE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Witness:
-    """A peer's ledger or export here: how many receipts it and we `held` of each other, or why it cannot be asked."""
+    """A peer's ledger or export here: how many receipts it and we hold of each other, or why it cannot be asked."""
 
     party: str
     path: Path
     receipts: int = 0
-    held: int = 0
+    receipts_here: int = 0
     error: str = ""
 
 
@@ -156,24 +156,24 @@ def _is_party_file(path: Path) -> bool:
 
 def _read_ledger(path: Path, party: str, peers: list[Path], patience: float) -> LedgerView:
     kept = opened(path, patience=patience).receipts()
-    found, witnesses = [], []
+    summaries, witnesses = [], []
     for peer in peers:
         try:
             witness = witness_of(peer, patience=patience)
-            held = [receipt for receipt in kept if receipt.party == witness.party]
+            receipts = [receipt for receipt in kept if receipt.party == witness.party]
             # Its history is to agree with the receipts of it that are kept here.
             if isinstance(witness, Exported):
-                witness = load_export(peer, receipts=held)
+                witness = load_export(peer, receipts=receipts)
             else:
-                witness.verify(held)
+                witness.verify(receipts)
         except (ColonnadeError, OSError) as error:
-            found.append(Witness(peer.stem, peer, error=str(error)))
+            summaries.append(Witness(peer.stem, peer, error=str(error)))
             continue
         if witness.party != party:
             witnesses.append(witness)
-            found.append(Witness(witness.party, peer, len(witness.receipts(party)), len(held)))
+            summaries.append(Witness(witness.party, peer, len(witness.receipts(party)), len(receipts)))
     record, entries, _ = verified(path, witnesses, patience=patience)
-    return LedgerView(path, party, record, entries, witnesses=tuple(found))
+    return LedgerView(path, party, record, entries, witnesses=tuple(summaries))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -152,8 +152,8 @@ def _report(kind: str, message: str, code: int, as_json: bool, *, number: str) -
     # A file that does not exist is quoted as it was named, and what was named may be how to reach a database.
     message = without_passwords(message)
     if as_json:
-        found = {"kind": kind, "number": number, "page": explain.page(number), "message": message}
-        say_json({"error": {**found, "exit_code": code}})
+        facts = {"kind": kind, "number": number, "page": explain.page(number), "message": message}
+        say_json({"error": {**facts, "exit_code": code}})
     else:
         complain(message, number)
     return code

@@ -43,7 +43,7 @@ def compare(
     from colonnade.methods.table import METHODS
     from colonnade.report.comparison import comparison_page, comparison_picture, comparison_text
 
-    wanted = checked_epsilons(_numbers(epsilons))
+    levels = checked_epsilons(_numbers(epsilons))
     check_least("--seeds", seeds, 1)
     agreed = Job.load(job)
     files = party_files(agreed, party)
@@ -65,7 +65,7 @@ def compare(
         with progress() as advance, prefix_job_errors(agreed):
             tables = [file.table() for file in files.values()]
             comparison = compare_tables(
-                tables, field=field, epsilons=wanted, seeds=seeds, progress=advance, **shared
+                tables, field=field, epsilons=levels, seeds=seeds, progress=advance, **shared
             )
         with uninterrupted():
             record = comparison_facts(comparison, name=agreed.name).model_copy(update={"time": now()})

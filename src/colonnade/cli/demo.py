@@ -42,20 +42,20 @@ def demo(
     from colonnade.report.text import run_text, verdict_line
 
     places = {DemoSize.many: demo_files.CENSUS, DemoSize.few: ""}
-    found: dict[DemoSize, RunRecord] = {}
+    records: dict[DemoSize, RunRecord] = {}
     with new_folder(output or demo_files.FOLDER, numbered=output is None) as folder:
         for size, place in places.items():
             if people in (size, DemoSize.both):
-                made = demo_files.census() if size is DemoSize.many else demo_files.patients()
-                found[size] = _trained(folder.draft / place, made, epsilon)
+                sample = demo_files.census() if size is DemoSize.many else demo_files.patients()
+                records[size] = _trained(folder.draft / place, sample, epsilon)
         finished = folder.finish()
     runs = {size: finished / place / "run" for size, place in places.items()}
-    reports = {size: str(runs[size] / "report.html") for size in found}
-    data = {size: {**record.to_data(), "report": reports[size]} for size, record in found.items()}
-    many, few = (found.get(size) for size in places)
+    reports = {size: str(runs[size] / "report.html") for size in records}
+    data = {size: {**record.to_data(), "report": reports[size]} for size, record in records.items()}
+    many, few = (records.get(size) for size in places)
 
     def text(wide: int | None) -> str:
-        lines = [run_text(next(iter(found.values())), width=wide, verbose=verbose)]
+        lines = [run_text(next(iter(records.values())), width=wide, verbose=verbose)]
         if many and few:
             lines.append("\nThe same with few people, a public medical table, where noise costs more:\n")
             short = "\n".join(wrapped([verdict_line(few)], wide, indent=""))

@@ -156,8 +156,8 @@ def _integers(what: str) -> Check:
     right = [int(value) ** 2 for value in values] == [int(value) for value in products]
     base, exponent, modulus = 3**200, 5**180, 7**190
     right = right and int(gmpy2.powmod(base, exponent, modulus)) == pow(base, exponent, modulus)
-    found = "products in the field and of large numbers are right" if right else "products are wrong"
-    return Check(what, right, found, "Install numba, numpy and gmpy2 again; do not use this installation.")
+    text = "products in the field and of large numbers are right" if right else "products are wrong"
+    return Check(what, right, text, "Install numba, numpy and gmpy2 again; do not use this installation.")
 
 
 def _randomness(what: str) -> Check:
@@ -286,14 +286,14 @@ def _kit_clock(what: str, kit: Kit) -> Check:
 
     now = datetime.datetime.now(datetime.UTC)
     issued = kit.identity().certificate.not_valid_before_utc
-    found, fine = f"{now:%Y-%m-%d %H:%M} UTC; the certificate is of {issued:%Y-%m-%d}", now >= issued
+    text, fine = f"{now:%Y-%m-%d %H:%M} UTC; the certificate is of {issued:%Y-%m-%d}", now >= issued
     # Whatever is wrong with these files is told of the files.
     with suppress(KeyError, ColonnadeError):
         entries = Ledger.open(PartyFile.load(kit.site()["party"]).ledger).entries()
         written = datetime.datetime.fromisoformat(entries[-1].time)
         if written > now:
-            fine, found = False, f"{found}, and the ledger's last entry of {written:%Y-%m-%d %H:%M}"
-    return Check(what, fine, found, "Set the clock: certificates are refused by the wrong time.")
+            fine, text = False, f"{text}, and the ledger's last entry of {written:%Y-%m-%d %H:%M}"
+    return Check(what, fine, text, "Set the clock: certificates are refused by the wrong time.")
 
 
 def _kit_certificate(what: str, kit: Kit) -> Check:
@@ -306,15 +306,15 @@ def _kit_certificate(what: str, kit: Kit) -> Check:
     except NotTrusted as error:
         return Check(what, False, f"{name}: {error}", "Ask for a new one: `colonnade federation join`.")
     left = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
-    found = f"{name}, valid for {left.days} days, fingerprint {fingerprint(certificate)}"
-    return Check(what, left > SOON, found, "It ends soon. Ask for a new one: `colonnade federation join`.")
+    text = f"{name}, valid for {left.days} days, fingerprint {fingerprint(certificate)}"
+    return Check(what, left > SOON, text, "It ends soon. Ask for a new one: `colonnade federation join`.")
 
 
 def _kit_key(what: str, kit: Kit) -> Check:
     path = kit.path / "startup" / f"{'server' if kit.kind == 'server' else 'client'}.key"
     shared = path.stat().st_mode & 0o077
-    found = f"{path} can be read by {'others too' if shared else 'its owner only'}"
-    return Check(what, not shared, found, f"chmod 600 {path}")
+    text = f"{path} can be read by {'others too' if shared else 'its owner only'}"
+    return Check(what, not shared, text, f"chmod 600 {path}")
 
 
 def _kit_rights(what: str, kit: Kit) -> Check:
@@ -330,9 +330,9 @@ def _kit_rights(what: str, kit: Kit) -> Check:
         isinstance(role, dict) and role.get("byoc", "none") == role.get("shell_commands", "none") == "none"
         for role in roles
     )
-    wanted = [COORDINATOR if kit.kind == "server" else MEMBER]
+    allow_list = [COORDINATOR if kit.kind == "server" else MEMBER]
     enforced = resources["class_list_enforcement_mode"] == "enforce"
-    if closed and enforced and resources["class_allow_list"] == wanted:
+    if closed and enforced and resources["class_allow_list"] == allow_list:
         return Check(what, True, "no code with jobs, no foreign class, no shell")
     remedy = "Make the kit again, or put resources.json and authorization.json back."
     return Check(what, False, f"{local} permits more than Colonnade needs", remedy)
@@ -357,9 +357,9 @@ def _kit_server(what: str, kit: Kit) -> Check:
         with socket.create_connection(kit.address, 5.0) as plain:
             context.wrap_socket(plain, server_hostname=host).close()
     except ssl.SSLError as error:
-        found = f"{host}:{port} answers, but not as this federation's server ({error.reason})"
+        text = f"{host}:{port} answers, but not as this federation's server ({error.reason})"
         remedy = "Compare the clocks, then the roots: `openssl x509 -in startup/rootCA.pem -noout -dates -fingerprint`."
-        return Check(what, False, found, remedy)
+        return Check(what, False, text, remedy)
     return Check(what, True, f"{host}:{port} answers and proves itself under this federation's root")
 
 

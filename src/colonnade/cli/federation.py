@@ -37,7 +37,7 @@ def new(
       colonnade federation new ours --host server.example.org
       colonnade federation new trial --party bank --party insurer
     """
-    from colonnade.sites.provision import INVITATION, all_kits, found_federation
+    from colonnade.sites.provision import INVITATION, all_kits, create_federation
 
     check_free(folder, "", "Name a new folder.")
     if party and four_eyes:
@@ -53,7 +53,7 @@ def new(
             invitation, _ = all_kits(folder, name, party, host=host, port=port)
         else:
             submission: Literal["one", "two"] = "two" if four_eyes else "one"
-            invitation = found_federation(folder, name, host=host, port=port, submission=submission)
+            invitation = create_federation(folder, name, host=host, port=port, submission=submission)
     except BaseException:
         # Half a federation is none, and holds keys.
         shutil.rmtree(folder, ignore_errors=True)
@@ -313,10 +313,10 @@ def _receive(file: Path, party: str, home: Path, expected: str) -> dict[str, str
     check_free(kit, "", "Remove it, or name another --folder.")
     invitation = Invitation.load(home / INVITATION)
     _check_announced(expected, invitation)
-    made = make_kit(file, home / "request" / party, kit, root=invitation.root)
+    member_kit = make_kit(file, home / "request" / party, kit, root=invitation.root)
     if not policy.exists():
         policy.write_text(policy_text(party, invitation.submission), encoding="utf-8")
-    print_of_key = identity.fingerprint(made.identity().certificate)
+    print_of_key = identity.fingerprint(member_kit.identity().certificate)
     return {"kit": str(kit), "policy": str(policy), "fingerprint": print_of_key}
 
 

@@ -50,11 +50,11 @@ def propose(
 
     path = output or job.with_suffix(".proposal.json")
     check_free(path, "", "Name another file with --output.")
-    made = proposal.propose(Kit.load(kit), _checked(job), hours=hours)
-    write_whole(path, made.text)
+    document = proposal.propose(Kit.load(kit), _checked(job), hours=hours)
+    write_whole(path, document.text)
     return Answer(
-        {"proposal": str(path), "proposer": made.proposer, "until": made.until},
-        f"{made.proposer} proposes {path}, until {made.until[:16].replace('T', ' ')} UTC.\n"
+        {"proposal": str(path), "proposer": document.proposer, "until": document.until},
+        f"{document.proposer} proposes {path}, until {document.until[:16].replace('T', ' ')} UTC.\n"
         f"Send it to another administrator: colonnade job confirm {path.name} --kit KIT",
     )
 

@@ -165,7 +165,7 @@ def audit(
         return _audit_papers()
     if run is not None:
         name = str(run.facts.get("name", run.path.name))
-        record = _audited(_wanted_of_run(run), name, runs, draws, "people made up")
+        record = _audited(_subject_of_run(run), name, runs, draws, "people made up")
         with uninterrupted():
             write_named(run.path / "audit.svg", audit_drawing(record.findings))
             write_named(run.path / AUDIT, json_text(record.to_data()))
@@ -241,7 +241,7 @@ def _audit_job(
     return record, str(finished / "audit.svg")
 
 
-def _wanted_of_run(run: RunFolder) -> AuditTarget:
+def _subject_of_run(run: RunFolder) -> AuditTarget:
     from colonnade.data.schema import PublicSchema
     from colonnade.lab.targets import AuditTarget
     from colonnade.methods.table import METHODS, checked_options
@@ -273,19 +273,19 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
     return AuditTarget(method.name, request, group, schemas)
 
 
-def _audited(wanted: AuditTarget, name: str, runs: int | None, draws: int, people: str) -> AuditRecord:
+def _audited(subject: AuditTarget, name: str, runs: int | None, draws: int, people: str) -> AuditRecord:
     from colonnade.lab.experiments import audit as carry_out
     from colonnade.lab.targets import target_of
     from colonnade.report.record import AuditRecord
 
     began = time.monotonic()
-    target = target_of(wanted)
+    target = target_of(subject)
     sessions = target.runs if runs is None else runs
     with progress() as advance:
         findings = carry_out(target, runs=sessions, draws=draws, progress=advance)
     return AuditRecord(
         name=name,
-        method=wanted.method,
+        method=subject.method,
         people=people,
         runs=sessions,
         draws=draws,

@@ -301,9 +301,9 @@ def health(kit: Path = MEMBER) -> Answer:
             f"{kit} is an administrator's kit, which runs nothing. Name a party's or the server's."
         )
     facts = measured(place)
-    heard = "" if facts.heard_seconds is None else f", heard {facts.heard_seconds:.0f} s ago"
+    contact = "" if facts.heard_seconds is None else f", heard {facts.heard_seconds:.0f} s ago"
     lines = [
-        f"{facts.member} is {'connected' if facts.connected else 'not connected'}{heard}",
+        f"{facts.member} is {'connected' if facts.connected else 'not connected'}{contact}",
         f"  certificate  {facts.certificate_days} days left",
         f"  ledger       {'in order' if facts.ledger_verified is not None else 'none that is in order'}",
         f"  disk         {facts.free_disk >> 20} MB free",

@@ -63,14 +63,14 @@ def plan(
     files, schemas = answers.declared(agreed, party)
     counts = answers.counted_rows(agreed, files) if rows is None else {}
     common = min(counts.values()) if rows is None else rows
-    people = answers.people_held(agreed, held, common) | ({} if held else counts)
+    people = answers.party_sizes(agreed, held, common) | ({} if held else counts)
     with progress(piped=True) as advance:
         facts = answers.plan_facts(
             agreed,
             schemas,
             files=files,
             rows=common,
-            held=people,
+            sizes=people,
             named=answers.named_methods(agreed, methods),
             simulated=simulation,
             effort=effort,

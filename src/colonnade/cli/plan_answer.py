@@ -40,7 +40,7 @@ def plan_facts(
     *,
     files: Mapping[str, PartyFile],
     rows: int,
-    held: Mapping[str, int],
+    sizes: Mapping[str, int],
     named: frozenset[str] | None,
     advance: forecast.Advance,
     simulated: bool = True,
@@ -62,7 +62,7 @@ def plan_facts(
         work.done()
     plan = recommend.plan_job(job, schemas, rows=trained)
     pilot_runs = PilotRuns(schemas, effort=effort)
-    matching = Matching(plan.group, schemas, job.alignment, rows, held)
+    matching = Matching(plan.group, schemas, job.alignment, rows, sizes)
     look = recommend.Candidates(job, plan, schemas, files, pilot_runs, matching)
     entries = look.all(named, simulated=simulated, work=work)
     spec = TrainingSpec(job.task, job.epsilon)
@@ -80,7 +80,7 @@ def plan_facts(
     return {
         **_promise_facts(job, schemas, plan, entries[0], files=files),
         "common": rows,
-        "people": dict(held),
+        "people": dict(sizes),
         "matching": matched,
         "methods": [_method_facts(item, line) for item in entries],
         "error": forecast.ERRORS[job.task],
@@ -135,11 +135,11 @@ def _method_facts(item: recommend.Candidate, line: NetworkLink) -> dict[str, Any
     facts |= {"admitted": item.admitted, "reason": item.reason, "passed": item.passed}
     promised = () if item.plan is None else item.plan.guarantees
     facts["guarantees"] = [guarantee_facts(one).to_data() for one in promised]
-    made = item.forecast
-    if made is None:
+    prediction = item.forecast
+    if prediction is None:
         return facts | {"forecast": None}
-    work, sent = made.cost.seconds, line.seconds(made.cost)
-    foretold = {**made.to_data(), "seconds": work + sent, "computing": work, "sending": sent}
+    work, sent = prediction.cost.seconds, line.seconds(prediction.cost)
+    foretold = {**prediction.to_data(), "seconds": work + sent, "computing": work, "sending": sent}
     return facts | {"forecast": foretold}
 
 
@@ -230,11 +230,11 @@ def plan_line(facts: dict[str, Any]) -> str:
     known = all(item["admits"] for item in facts["budgets"])
     admitted = "every budget admits it" if known else "not every budget is known here"
     said.append(f"refused by the budget of {' and '.join(refusing)}" if refusing else admitted)
-    made = facts["methods"][0]["forecast"]
-    if made is not None and made["expected"] is not None:
+    prediction = facts["methods"][0]["forecast"]
+    if prediction is not None and prediction["expected"] is not None:
         exact = facts["without_privacy"]
         alongside = "" if exact is None else f" ({exact:.3f} without privacy)"
-        said.append(f"error {made['expected']['error']:.3f} on synthetic people{alongside}")
+        said.append(f"error {prediction['expected']['error']:.3f} on synthetic people{alongside}")
     return f"{facts['name']}: {'; '.join(said)}."
 
 
@@ -276,26 +276,26 @@ def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
 def method_rows(methods: list[dict[str, Any]], recommended: str | None) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [HEAD]
     for item in methods:
-        made, name = item["forecast"], item["method"]
-        if made is None:
+        prediction, name = item["forecast"], item["method"]
+        if prediction is None:
             continue
-        expected = made["expected"]
+        expected = prediction["expected"]
         error = "not known" if expected is None else f"{expected['error']:.3f}"
         if expected is not None and expected["spread"] is not None:
             error += f" ± {expected['spread']:.3f}"
         spent = [math.inf if each["epsilon"] is None else each["epsilon"] for each in item["guarantees"]]
         named = f"{name} *" if name == recommended else name
-        cost = size_text(made["bytes"]), str(made["rounds"]), duration_text(made["seconds"])
+        cost = size_text(prediction["bytes"]), str(prediction["rounds"]), duration_text(prediction["seconds"])
         most = spent_text(max(spent, default=math.inf))
-        rows.append((named, error, most, *cost, size_text(made["memory"]), _SAID[item["admitted"]]))
+        rows.append((named, error, most, *cost, size_text(prediction["memory"]), _SAID[item["admitted"]]))
     return rows
 
 
 def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     """How to read the table, and what is missing from it; `verbose` has noise and ε of every method too."""
     methods, line = facts["methods"], facts["line"]
-    made = {item["method"]: item["forecast"] for item in methods if item["forecast"] is not None}
-    known = {name: each["expected"] for name, each in made.items() if each["expected"] is not None}
+    predictions = {item["method"]: item["forecast"] for item in methods if item["forecast"] is not None}
+    known = {name: each["expected"] for name, each in predictions.items() if each["expected"] is not None}
     notes = []
     if known:
         exact = facts["without_privacy"]
@@ -313,15 +313,15 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     fewer = {each["rows"] for each in known.values() if each["rows"] < facts["rows"]}
     if fewer:
         notes.append(f"Simulated on {max(fewer):,} people, so that the error is an upper figure.")
-    for name in (name for name in made if name not in known):
-        notes.append(f"No prediction of the error of {name}: {made[name]['unknown']}.")
+    for name in (name for name in predictions if name not in known):
+        notes.append(f"No prediction of the error of {name}: {predictions[name]['unknown']}.")
     notes += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
     passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
     if passed:
         notes.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
     if verbose:
         notes += _noise_notes(methods)
-    elif len(made) > 1:
+    elif len(predictions) > 1:
         notes.append("The noise of each method, and its ε by observer, are shown with --verbose.")
     if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
         notes.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
@@ -347,7 +347,7 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     lines = "all parties in one process"
     if wide or line["latency"]:
         lines = f"{wide}{1e3 * line['latency']:g} ms from party to party"
-    parts = [name for name, each in made.items() if each["rehearsed"] != "whole"]
+    parts = [name for name, each in predictions.items() if each["rehearsed"] != "whole"]
     inferred = f" Rehearsed in part: {', '.join(parts)}." if parts else ""
     notes.append(
         f"Time on this machine, {facts['machine']['cores']} cores, {lines}. Memory is that of all parties' arrays, "
@@ -405,12 +405,12 @@ def counted_rows(job: Job, files: Mapping[str, PartyFile]) -> dict[str, int]:
     return {party: files[party].table().rows for party in job.parties}
 
 
-def people_held(job: Job, given: list[str], common: int) -> dict[str, int]:
+def party_sizes(job: Job, given: list[str], common: int) -> dict[str, int]:
     """How many people each party holds: those in common, unless --held says more."""
-    held = dict.fromkeys(job.parties, common)
+    sizes = dict.fromkeys(job.parties, common)
     for text in given:
         party, _, number = text.partition("=")
-        if party not in held:
+        if party not in sizes:
             raise InputError(
                 f"--held {text}: {party!r} is not among the parties ({', '.join(job.parties)})."
                 + nearest_name(party, job.parties)
@@ -419,8 +419,8 @@ def people_held(job: Job, given: list[str], common: int) -> dict[str, int]:
             raise InputError(
                 f"--held {text}: wanted {party}= and a number from {common}, which all parties have in common."
             )
-        held[party] = int(number)
-    return held
+        sizes[party] = int(number)
+    return sizes
 
 
 def named_methods(job: Job, listed: str | None) -> frozenset[str] | None:

@@ -99,23 +99,23 @@ def predict(
     return Answer(facts, lambda wide: _text(scores, output, wide, training=training))
 
 
-def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str], label: str = "") -> None:
+def check_columns(rows: Path, id_columns: Sequence[str], columns: Sequence[str], label: str = "") -> None:
     """Refuse a file without the id or the label, or with columns of the model missing, all of them at once."""
     from colonnade.data.declaring import nearest_name
     from colonnade.data.files import open_file
 
     labels = [label] if label else []
-    fields = open_file(rows, party="", wanted=(*id_columns, *wanted, *labels)).fields
+    fields = open_file(rows, party="", columns=(*id_columns, *columns, *labels)).fields
     named = [("--id", name, "who a row is") for name in id_columns]
     named += [("--label", name, "what is to be predicted") for name in labels]
     for option_name, name, says in (each for each in named if each[1] not in fields):
         advice = nearest_name(name, fields) or f" Name the column that says {says}."
         raise ColumnMissing(f"{option_name}: {rows} has no column {name!r}.{advice}")
-    missing = [name for name in wanted if name not in fields]
+    missing = [name for name in columns if name not in fields]
     if missing:
         near = "".join(nearest_name(name, fields) for name in missing[:1])
         raise ColumnMissing(
-            f"--rows: {rows} lacks {len(missing)} of the {len(wanted)} columns that the model reads: "
+            f"--rows: {rows} lacks {len(missing)} of the {len(columns)} columns that the model reads: "
             f"{', '.join(missing)}.{near}"
         )
 

@@ -93,7 +93,7 @@ VARIANCES = discrete_gaussian.SMALLEST_VARIANCE, discrete_gaussian.LARGEST_VARIA
 SCALES = discrete_laplace.SMALLEST_SCALE, discrete_laplace.LARGEST_SCALE
 LARGEST_DEALT_SCALE = Fraction(1 << 40)
 # What it is called, its parameter, what is to be said of it, and the least and the greatest that can be drawn.
-LAWS: Mapping[str, tuple[str, str, tuple[str, ...], Fraction, Fraction]] = {
+NOISES: Mapping[str, tuple[str, str, tuple[str, ...], Fraction, Fraction]] = {
     "gaussian": ("normal noise", "σ", (REAL_NOISE, AS_GIVEN), *ANY_AMOUNT),
     "discrete-gaussian": ("discrete Gaussian noise", "σ²", (NEAR_ITS_LAW, AS_GIVEN, WHOLE), *VARIANCES),
     "laplace": ("Laplace noise", "scale", (REAL_NOISE, AS_GIVEN), *ANY_AMOUNT),
@@ -148,13 +148,13 @@ def added_noise(
         if owners == 1:
             return (View(Reader(), about, blind, f"whoever draws the noise keeps it secret{hidden}"),)
         provided = f"at most {colluding} noise parts to it{hidden}"
-        found = [View(observer, about, blind, provided) for observer in (Server(), Reader())]
+        items = [View(observer, about, blind, provided) for observer in (Server(), Reader())]
         for known in sorted({1, max(t, 1)}):
             # Owners know the batches, so a sample hides nothing from them and every release may use the record.
             provided = "it sees only the noisy sums besides its own columns and noise parts"
             seen = Repeated(EVENTS[law](noise, *others, known=known, **dealt), times)
-            found.append(View(AnyOwners.of(known), OthersPart(), seen, provided))
-        return tuple(found)
+            items.append(View(AnyOwners.of(known), OthersPart(), seen, provided))
+        return tuple(items)
 
     def paper(sigma: Fraction, times: int, delta: float) -> Figures:
         """What the classical formula says of one release of normal noise."""
@@ -162,7 +162,7 @@ def added_noise(
             return ()
         return (_claimed(delta, float(own[0]), sigma, CLASSICAL),)
 
-    family = MechanismFamily(*LAWS[law], views, paper=paper)
+    family = MechanismFamily(*NOISES[law], views, paper=paper)
     parts = law == "discrete-laplace" and owners - t > 1
     return replace(family, greatest=LARGEST_DEALT_SCALE) if parts else family
 
@@ -254,27 +254,27 @@ def poisson_binomial(
         def event(hidden: int, changed: int, releases: int = 1) -> Event:
             return Repeated(PoissonBinomial(hidden, trials, beta, changed), times * coordinates * releases)
 
-        found = [
+        items = [
             View(Server(), PartOf("any one party"), event(parties, 1), FIXED),
             View(Server(), REPLACE, event(parties, parties), FIXED),
         ]
         if rows is not None:
             # Every row differs between the neighbours, so the losses of all rows add up.
-            found.append(View(Server(), observers.ColumnsOf("any one party"), event(parties, 1, rows), FIXED))
+            items.append(View(Server(), observers.ColumnsOf("any one party"), event(parties, 1, rows), FIXED))
         seen = f"it sees the sums only, and {FIXED}"
         for known in sorted({1, colluding}):
             hidden = parties - known
-            found.append(View(AnyOwners.of(known), PartOf("any other party"), event(hidden, 1), seen))
+            items.append(View(AnyOwners.of(known), PartOf("any other party"), event(hidden, 1), seen))
             if hidden > 1:
-                found.append(View(AnyOwners.of(known), OthersPart(), event(hidden, hidden), seen))
-        return tuple(found)
+                items.append(View(AnyOwners.of(known), OthersPart(), event(hidden, hidden), seen))
+        return tuple(items)
 
     def search(event: Any, epsilon: float, delta: float) -> Fraction:
         leaf, release = event.event, {"trials": (trials,), "times": event.times}
-        found = calibrate_poisson_binomial(
+        calibration = calibrate_poisson_binomial(
             leaf.contributors, **release, changed=leaf.changed, epsilon=epsilon, delta=delta
         )
-        return Fraction(found.beta)
+        return Fraction(calibration.beta)
 
     def paper(beta: Fraction, times: int, delta: float) -> Figures:
         size = {"contributors": parties, "trials": trials, "coordinates": coordinates}
@@ -337,7 +337,7 @@ def messages(*, rows: int, batch: int, sender: str, clip: float, **descent: floa
 
 
 FAMILIES: Mapping[str, Callable[..., MechanismFamily]] = {
-    **{law: partial(added_noise, law) for law in LAWS},
+    **{law: partial(added_noise, law) for law in NOISES},
     "moments": moments,
     "poisson-binomial": poisson_binomial,
     "messages": messages,
@@ -405,10 +405,10 @@ def _calibrated(
         there = ", ".join(dict.fromkeys(kinds))
         raise PlanError(f"--for {to}: this release has no such observer. It has {there}; or say everyone.")
     if mechanism.search is not None:
-        wanted = places[:1] if to == "server" else places
-        return min(mechanism.search(event(place, some), epsilon, delta) for place in wanted), to
-    found = (calibrate(partial(event, place), epsilon=epsilon, delta=delta) for place in places)
-    noise = drawable(max(found))
+        targets = places[:1] if to == "server" else places
+        return min(mechanism.search(event(place, some), epsilon, delta) for place in targets), to
+    noises = (calibrate(partial(event, place), epsilon=epsilon, delta=delta) for place in places)
+    noise = drawable(max(noises))
     # A target that even the largest drawable noise misses looks met nowhere; one met by the least is met there.
     if any(account(event(place, noise), delta).epsilon > epsilon for place in places):
         raise PlanError(f"no {mechanism.parameter} that can be drawn keeps this within ε = {epsilon:g}.")

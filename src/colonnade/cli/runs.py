@@ -88,8 +88,8 @@ def runs(
     ]
     data = {"folder": str(folder), "runs": listed}
     if not listed:
-        made = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
-        return Answer(data, f"There are no runs in {folder}; {made}.")
+        hint = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
+        return Answer(data, f"There are no runs in {folder}; {hint}.")
 
     rows = [tuple("" if value is None else str(value) for value in line.values()) for line in listed]
     return Answer(data, lambda wide: "\n".join(table_lines([tuple(listed[0]), *rows], wide)))

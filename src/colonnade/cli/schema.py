@@ -140,17 +140,17 @@ def new(
     data = _parties(party)
     holder, column = _label(label, data, task)
     ids = _ids(identity, data)
-    with new_folder(folder) as made:
+    with new_folder(folder) as output:
         for name, source in data.items():
-            held = column if name == holder else None
-            text = _schema(source, identity=ids.get(name), label=held, task=task)
-            write_whole(made.draft / f"{name}.schema.toml", text)
+            own_label = column if name == holder else None
+            text = _schema(source, identity=ids.get(name), label=own_label, task=task)
+            write_whole(output.draft / f"{name}.schema.toml", text)
             place = source if source.is_absolute() else Path(os.path.relpath(source, folder))
             own = party_text(name, str(place), 4 * epsilon, f"{name} people", 1e-6)
-            write_whole(made.draft / f"{name}.toml", own)
+            write_whole(output.draft / f"{name}.toml", own)
         agreed = job_text(folder.name, tuple(data), holder, task, epsilon, 1e-6)
-        write_whole(made.draft / "job.toml", agreed)
-        finished = made.finish()
+        write_whole(output.draft / "job.toml", agreed)
+        finished = output.finish()
     files = sorted(path.name for path in finished.iterdir())
     lines = [
         f"Wrote {finished}: {', '.join(files)}.\n",

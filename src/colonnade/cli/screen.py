@@ -140,8 +140,8 @@ def as_json() -> bool:
 def answering(verb: Callable[..., Answer | None]) -> Callable[..., None]:
     """The verb with --json, printing what it returns as one object or as text; None if it has printed all itself."""
     signature = inspect.signature(verb, eval_str=True)
-    wanted = flag("--json", "Print one JSON object instead of text.")
-    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=wanted, annotation=bool)
+    json_flag = flag("--json", "Print one JSON object instead of text.")
+    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=json_flag, annotation=bool)
     signature = signature.replace(parameters=[*signature.parameters.values(), option])
 
     @wraps(verb)
@@ -199,9 +199,9 @@ def flag(names: str, help: str) -> Any:
 FREE = "Name another file, or remove it first."
 
 
-def check_least(named: str, found: int | None, least: int) -> None:
-    if found is not None and found < least:
-        raise InputError(f"{named}: found {found}; it must be at least {least}.")
+def check_least(named: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise InputError(f"{named}: found {value}; it must be at least {least}.")
 
 
 def check_free(path: Path | None, named: str = "--output", advice: str = "Name another file.") -> None:

@@ -82,7 +82,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> tuple[R
             folder.reserve((1 << 20) + 4096 * features + 16 * features * features)
             if chosen:
                 work.done()
-            made = forecast_before_run(job, federation)
+            forecast = forecast_before_run(job, federation)
             if public:
                 work.done()
         try:
@@ -106,8 +106,8 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> tuple[R
                 watched = federation.with_hooks(replace(hooks, progress=advance))
                 evaluation = evaluate_trained(job, watched, result, run)
         except BaseException as error:
-            stopped = federation.stopped
-            begun = "" if stopped is None else stopped.run
+            stop = federation.failure
+            begun = "" if stop is None else stop.run
             _fail(folder, job, federation, error, run=federation.runs[-1].name if federation.runs else begun)
             raise
         with uninterrupted() as interrupted, progress() as advance:
@@ -120,7 +120,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> tuple[R
                     federation,
                     result,
                     failure=failure,
-                    made=made,
+                    forecast=forecast,
                     seconds=clock.seconds,
                     watch=Watch(advance, interrupted),
                     evaluation=evaluation,

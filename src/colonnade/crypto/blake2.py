@@ -46,12 +46,12 @@ def digest_texts(store: NDArray[np.uint8], ends: NDArray[Any], key: bytes, size:
     block = np.zeros(_BLOCK, dtype=np.uint8)
     block[: len(key)] = np.frombuffer(key, dtype=np.uint8)
     _compress(state, block.view(np.uint64), _BLOCK, False)
-    made = np.empty((len(ends) - 1, size // 8), dtype=np.uint64)
+    digests = np.empty((len(ends) - 1, size // 8), dtype=np.uint64)
     # Compiled once, for arrays that are only read, as those of Arrow are.
     store, ends = store.view(), np.array(ends, dtype=np.int64)
     store.flags.writeable = False
-    _digest_all(store, ends, state, made)
-    return made.view(np.uint8)
+    _digest_all(store, ends, state, digests)
+    return digests.view(np.uint8)
 
 
 @machine_code

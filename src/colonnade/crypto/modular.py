@@ -357,7 +357,7 @@ def _accumulate(
     """outputs[j·bits + s] := Π of the bases i whose entry matrix[i, j] has bit s."""
     count, limbs = bases.shape
     columns = matrix.shape[1]
-    wanted = columns * bits
+    total = columns * bits
     subsets = np.zeros((1 << group, limbs), np.uint32)
     left, right = np.zeros((limbs, LANES), np.uint64), np.zeros((limbs, LANES), np.uint64)
     scratch = np.zeros((limbs, LANES), np.uint64)
@@ -375,8 +375,8 @@ def _accumulate(
                 multiply_lanes(left, right, modulus, negated_inverse, scratch, left)
                 beyond = (1 << member) + first
                 subsets[beyond : beyond + width] = left[:, :width].T
-        for first in range(0, wanted, LANES):
-            width = min(LANES, wanted - first)
+        for first in range(0, total, LANES):
+            width = min(LANES, total - first)
             for lane in range(width):
                 column, bit = (first + lane) // bits, (first + lane) % bits
                 pick = 0

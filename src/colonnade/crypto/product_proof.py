@@ -257,17 +257,17 @@ def _weighted(dealt: NDArray[np.uint32], beta: Floats, prime: int) -> Floats:
     return reduced(np.concatenate([upper + lower, upper - lower], axis=1), prime)
 
 
-Held = tuple[FieldArray, FieldArray, FieldArray]
+Shares = tuple[FieldArray, FieldArray, FieldArray]
 """A verifier's shares of both factors, and of what the prover dealt."""
 
 
-def answer(claim: ProductClaim, held: Held, *, seed: bytes, challenge: bytes, third: bytes) -> FieldArray:
+def answer(claim: ProductClaim, shares: Shares, *, seed: bytes, challenge: bytes, third: bytes) -> FieldArray:
     """What the first verifier tells the second: its side of every polynomial at the point of the last challenge."""
     point = point_of(third, GROUPS + 1)
     mine = stretched(seed, "proof", GROUPS + 1)
     out = np.empty((3, 4, claim.answer_length))
-    out[:, :, :-2] = masked_at(held[:2], claim.count, seed, point, claim.share_weights[0])
-    out[:, :, -2] = _dealt_at(claim, held[2], challenge, point, 0)
+    out[:, :, :-2] = masked_at(shares[:2], claim.count, seed, point, claim.share_weights[0])
+    out[:, :, -2] = _dealt_at(claim, shares[2], challenge, point, 0)
     quotient = QUOTIENT_NODES.at(point)
     for q, field in enumerate(QUARTICS):
         out[q, :, -1] = field.dot(quotient[q], mine[q])
@@ -276,7 +276,7 @@ def answer(claim: ProductClaim, held: Held, *, seed: bytes, challenge: bytes, th
 
 def accepts(
     claim: ProductClaim,
-    held: Held,
+    shares: Shares,
     *,
     seed: bytes,
     proof: FieldArray,
@@ -290,9 +290,9 @@ def accepts(
     """
     point = point_of(third, GROUPS + 1)
     theirs, half = quartic.unpacked(answered), quartic.unpacked(proof)
-    mine = masked_at(held[:2], claim.count, seed, point, claim.share_weights[1])
+    mine = masked_at(shares[:2], claim.count, seed, point, claim.share_weights[1])
     factors = theirs[:, :, :-2] + mine
-    dealt = theirs[:, :, -2] + _dealt_at(claim, held[2], challenge, point, 1)
+    dealt = theirs[:, :, -2] + _dealt_at(claim, shares[2], challenge, point, 1)
     beta = stretched(challenge, "rows", claim.count)
     quotient, vanishing = QUOTIENT_NODES.at(point), ROW_NODES.vanishing_at(point)
     holds = True

@@ -118,15 +118,15 @@ def common(lists: Sequence[Strings]) -> list[NDArray[np.bool_]]:
 
 def _within(some: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
     """Which of some sorted strings are among others."""
-    found = np.zeros(len(some), dtype=bool)
+    matches = np.zeros(len(some), dtype=bool)
     halves = _halves(others)
     whole = _alike(halves)
     for start in range(0, len(some) if len(others) else 0, _AT_ONCE):
         part = some[start : start + _AT_ONCE]
         at = np.searchsorted(others, part) if whole else np.searchsorted(halves, _halves(part))
         at = np.minimum(at, len(others) - 1)
-        found[start : start + len(part)] = others[at] == part
-    return found
+        matches[start : start + len(part)] = others[at] == part
+    return matches
 
 
 def _halves(packed: NDArray[Any]) -> NDArray[np.uint64]:

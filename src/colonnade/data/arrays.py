@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from colonnade.data.declaring import AS_WRITTEN
 from colonnade.errors import DataError, DataUnreadable
 
-Held = Literal["nothing", "truth", "whole", "real", "date", "moment", "text", "binary", "nested", "unread"]
-NOT_READ: tuple[Held, ...] = ("binary", "nested", "unread")
+Kind = Literal["nothing", "truth", "whole", "real", "date", "moment", "text", "binary", "nested", "unread"]
+NOT_READ: tuple[Kind, ...] = ("binary", "nested", "unread")
 """Values of these kinds are only counted."""
 Failed = (pa.ArrowException, OSError)
 """What an Arrow stream raises half way; its message may quote a row."""
@@ -41,7 +41,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     ((bytes, bytearray, memoryview), "binary"),
     ((list, tuple, dict, set, frozenset, np.ndarray), "nested"),
 )
-_HELD: tuple[tuple[Callable[[pa.DataType], bool], Held], ...] = (
+_ARROW_KINDS: tuple[tuple[Callable[[pa.DataType], bool], Kind], ...] = (
     (pa.types.is_large_string, "text"),
     (pa.types.is_integer, "whole"),
     (pa.types.is_floating, "real"),
@@ -54,8 +54,8 @@ _HELD: tuple[tuple[Callable[[pa.DataType], bool], Held], ...] = (
 )
 
 
-def held(column: pa.Array) -> Held:
-    return next((kind for is_one, kind in _HELD if is_one(column.type)), "unread")
+def kind_of(column: pa.Array) -> Kind:
+    return next((kind for is_one, kind in _ARROW_KINDS if is_one(column.type)), "unread")
 
 
 def values_of(given: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
@@ -160,17 +160,17 @@ def text_bytes(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 def numbers(column: pa.Array) -> NDArray[np.float64]:
     """A column of numbers, days or microseconds as float64, with NaN for what is missing."""
-    if held(column) == "nothing":
+    if kind_of(column) == "nothing":
         return np.full(len(column), np.nan)
-    if held(column) in ("date", "moment"):
-        column = column.view(pa.int32() if held(column) == "date" else pa.int64())
+    if kind_of(column) in ("date", "moment"):
+        column = column.view(pa.int32() if kind_of(column) == "date" else pa.int64())
     exact = column if pa.types.is_float64(column.type) else column.cast(pa.float64(), safe=False)
     return cast(NDArray[np.float64], exact.to_numpy(zero_copy_only=False))
 
 
 def objects(column: pa.Array) -> list[object]:
     """A column as Python's own values, None for what is missing; what has no end in a calendar is text."""
-    match held(column):
+    match kind_of(column):
         case "text":
             return cast(list[object], texts(column))
         case "date":
@@ -190,7 +190,7 @@ def objects(column: pa.Array) -> list[object]:
 
 def distinct(column: pa.Array) -> tuple[list[object], NDArray[np.int64]]:
     """The different values, and which of them stands where; one more than there are stands for none."""
-    if held(column) == "nothing":
+    if kind_of(column) == "nothing":
         return [], np.zeros(len(column), dtype=np.int64)
     coded = column.dictionary_encode()
     different = objects(coded.dictionary)
@@ -365,9 +365,9 @@ class Engine:
                 session.execute("SET enable_progress_bar = false")
             try:
                 yield session
-            except RuntimeError as found:
+            except RuntimeError as error:
                 # What DuckDB makes of Ctrl-C.
-                if str(found) == "Query interrupted":
+                if str(error) == "Query interrupted":
                     raise KeyboardInterrupt from None
                 raise
 
@@ -383,9 +383,9 @@ def streamed(session: duckdb.DuckDBPyConnection, query: str, size: int) -> Itera
     """The rows of a query as they are computed, exactly `size` a batch but for the last; see `READ_FAILED`."""
     try:
         yield from session.sql(query).to_arrow_reader(size)
-    except OSError as found:
+    except OSError as error:
         # What DuckDB makes of Ctrl-C on the way through Arrow.
-        if "INTERRUPT" in str(found):
+        if "INTERRUPT" in str(error):
             raise KeyboardInterrupt from None
         raise
 

@@ -262,8 +262,8 @@ class SpilledRows:
 
     def __init__(self, table: Any, positions: NDArray[Any]) -> None:
         self.name, self.count = table.name, len(positions)
-        wanted = f"the {self.count} rows that are wanted in another order"
-        self._spill = _Spill(f"party {table.party!r}, {table.name}: {wanted}")
+        purpose = f"the {self.count} rows that are wanted in another order"
+        self._spill = _Spill(f"party {table.party!r}, {table.name}: {purpose}")
         places = np.full(table.rows, -1, dtype=np.int64)
         places[positions] = np.arange(self.count)
         self._rows = self._write(map(_arrays, table.blocks()), places)
@@ -284,8 +284,8 @@ class SpilledRows:
             whole = pa.RecordBatch.from_pydict(columns)
             here = places[start : start + len(whole)]
             for piece in np.unique(here[here >= 0] // PIECE_ROWS).tolist():
-                wanted = np.flatnonzero((here >= 0) & (here // PIECE_ROWS == piece))
-                part = whole.take(pa.array(wanted)).append_column(_AT, pa.array(here[wanted]))
+                rows = np.flatnonzero((here >= 0) & (here // PIECE_ROWS == piece))
+                part = whole.take(pa.array(rows)).append_column(_AT, pa.array(here[rows]))
                 index[piece].append(self._spill.append(part))
             start += len(whole)
         return index
@@ -300,18 +300,18 @@ class KeptRows:
 
     def __init__(self, where: str) -> None:
         self.count, self._size = 0, 0
-        self._held: list[pa.RecordBatch] = []
+        self._batches: list[pa.RecordBatch] = []
         self._places: list[_Place] = []
         self._spill = _Spill(f"{where}: its rows")
 
     def add(self, ids: pa.Array, block: Block) -> None:
         batch = pa.RecordBatch.from_pydict({_ID: ids, **_arrays(block)})
         self.count += len(batch)
-        self._held.append(batch)
+        self._batches.append(batch)
         self._size += batch.nbytes
         if self._size > KEPT_BYTES:
-            self._places += map(self._spill.append, self._held)
-            self._held = []
+            self._places += map(self._spill.append, self._batches)
+            self._batches = []
 
     def ids(self) -> Iterator[pa.Array]:
         return (piece.column(_ID) for piece in self._pieces())
@@ -321,7 +321,7 @@ class KeptRows:
 
     def _pieces(self) -> Iterator[pa.RecordBatch]:
         yield from map(self._spill.read, self._places)
-        yield from self._held
+        yield from self._batches
 
 
 def _blocks(pieces: Iterable[pa.Table], size: int) -> Iterator[Block]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.arrays import NOT_READ, distinct, held, microseconds, numbers, values_of
+from colonnade.data.arrays import NOT_READ, distinct, kind_of, microseconds, numbers, values_of
 from colonnade.data.declaring import Spelling
 from colonnade.data.graph import Graph
 from colonnade.errors import BadValues
@@ -90,11 +90,11 @@ class NumberCode:
         absent = np.isnan(u)
         if not self.missing:
             return self._shaped(u)
-        made = np.empty((len(u), self.width))
-        made[:, :-1] = self._shaped(np.where(absent, 0.0, u)) * self._size
-        made[:, -1] = -1.0 / math.sqrt(self._known + 1)
-        made[absent] = np.eye(1, self.width, self.width - 1)
-        return made
+        rows = np.empty((len(u), self.width))
+        rows[:, :-1] = self._shaped(np.where(absent, 0.0, u)) * self._size
+        rows[:, -1] = -1.0 / math.sqrt(self._known + 1)
+        rows[absent] = np.eye(1, self.width, self.width - 1)
+        return rows
 
     def score_range(self, weights: Array) -> tuple[float, float]:
         own = weights[: self._known] * (self._size if self.missing else 1.0)
@@ -304,7 +304,7 @@ def code(values: ArrayLike | pa.Array, declared: Declared) -> Coded:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
         return declared.coded(values)
     column = values_of(values)
-    if (kind := held(column)) in NOT_READ:
+    if (kind := kind_of(column)) in NOT_READ:
         return Coded(np.zeros(len(column)), problems=Problems(**{kind: len(column)}))
     return declared.coded(column)
 
@@ -328,7 +328,7 @@ def floats(values: Any) -> Read:
     """Numbers as they are written; text, truth values and dates are wrong."""
     if isinstance(values, np.ndarray):
         return np.ascontiguousarray(values, dtype=np.float64), _NO_PROBLEMS
-    match held(values):
+    match kind_of(values):
         case "text":
             # Arrow reads what is surely a number, and would quote what is none: the rest is looked at one by one.
             short = pc.less_equal(pc.binary_length(values), _MAX_LENGTH)
@@ -350,7 +350,7 @@ def floats(values: Any) -> Read:
 def days(values: Any, format: str | None) -> Read:
     """Days since the start of 1970, from dates, moments or text."""
     column = values_of(values)
-    match held(column):
+    match kind_of(column):
         case "nothing" | "date":
             return numbers(column), _NO_PROBLEMS
         case "moment":
@@ -450,15 +450,15 @@ def _from_distinct(
 ) -> Read:
     """Each distinct text read once; NaN for what is missing, and 0 for what `read` makes nothing of."""
     texts, codes = cast(tuple[list[str], NDArray[np.int64]], distinct(column))
-    found = [read(text) for text in texts]
+    values = [read(text) for text in texts]
     problems = _NO_PROBLEMS
-    if None in found:
+    if None in values:
         times = np.bincount(codes, minlength=len(texts) + 1)
-        for text, number, count in zip(texts, found, times.tolist(), strict=False):
+        for text, number, count in zip(texts, values, times.tolist(), strict=False):
             if number is None and count:
                 problems += explain(text).times(count)
     # One place more than there are texts, for those that are missing.
-    table = np.array([0.0 if number is None else number for number in found] + [np.nan])
+    table = np.array([0.0 if number is None else number for number in values] + [np.nan])
     return table[codes], problems
 
 

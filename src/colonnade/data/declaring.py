@@ -75,12 +75,17 @@ _MAX_SHOWN = 60
 # Control characters, halves of characters, separators of lines.
 _NO_LETTERS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 # What makes text run the other way, so that a line reads as another.
-_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Names of 0.1 that are others now.
+_RENAMED = {"intermediate": "private-messages"}
 
 
 def nearest_name(name: str, choices: Iterable[str]) -> str:
     """A sentence that names the choice closest to a misspelt one, or nothing."""
-    close = get_close_matches(name, list(choices), n=1, cutoff=0.6)
+    known = list(choices)
+    if (renamed := _RENAMED.get(name)) in known:
+        return f" Write {renamed!r}."
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -90,7 +95,7 @@ def checked_name(name: str) -> str:
         raise ValueError("a name has letters")
     if len(name) > MAX_NAME:
         raise ValueError(f"a name of {len(name)} letters is too long, {MAX_NAME} are the most")
-    if any(unicodedata.category(letter) in _NO_LETTERS or letter in _TURNING for letter in name):
+    if any(unicodedata.category(letter) in _NO_LETTERS or letter in _DIRECTIONS for letter in name):
         raise ValueError("a name has no line breaks, and no characters that move or turn text")
     return name
 

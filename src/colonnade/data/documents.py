@@ -175,7 +175,7 @@ class Document:
 
     def line(self, path: Sequence[str | int]) -> int | None:
         """The line on which a key, or the closest key or table around it, stands."""
-        wanted = tuple(str(piece) for piece in path)
+        target = tuple(str(piece) for piece in path)
         table: tuple[str, ...] = ()
         best, depth = None, 0
         items: Counter[tuple[str, ...]] = Counter()
@@ -186,14 +186,14 @@ class Document:
                     # The items of a list of tables are counted from 0; the first also stands for the list.
                     table = (*keys, str(items[keys]))
                     items[keys] += 1
-                    keys = table if table == wanted[: len(table)] else keys
+                    keys = table if table == target[: len(table)] else keys
             elif assignment := _ASSIGNMENT.match(line):
                 keys = table + _keys(assignment[1])
             else:
                 continue
             # A header such as [columns.age] also is the first place of the table [columns].
-            keys = keys[: len(wanted)]
-            if len(keys) > depth and keys == wanted[: len(keys)]:
+            keys = keys[: len(target)]
+            if len(keys) > depth and keys == target[: len(keys)]:
                 best, depth = number, len(keys)
         return best
 
@@ -216,14 +216,14 @@ def check(
         mistakes = wrong.errors(include_url=False)
         # A misspelt key also shows as a missing one; the misspelling is what the reader can find in the file.
         first = min(mistakes, key=lambda one: one["type"] != "extra_forbidden")
-    path, valid, wanted = _walk(form, first["loc"])
+    path, valid, hint = _walk(form, first["loc"])
     if first["type"] == "union_tag_not_found":
-        first, path, valid = _tag_misspelt(first, path, wanted)
+        first, path, valid = _tag_misspelt(first, path, hint)
     elif first["type"] == "union_tag_invalid":
         path = (*path, "kind")
     place = document.where((*prefix, *path)) if document else Document(name, "", {}).where(path)
     kind = _KINDS.get(first["type"], errors.OutOfRange if "than" in first["type"] else errors.WrongType)
-    raise kind(f"{place}: {_sentence(first, path, valid, wanted)}")
+    raise kind(f"{place}: {_sentence(first, path, valid, hint)}")
 
 
 def shown(value: object) -> str:
@@ -284,36 +284,36 @@ def _takes(annotation: Any) -> str:
     return f" It takes {words.pop()}." if len(words) == 1 and "" not in words else ""
 
 
-def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str, ...], wanted: Any) -> str:
-    found, context, last = wrong.get("input"), wrong.get("ctx", {}), str(path[-1]) if path else ""
+def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str, ...], hint: Any) -> str:
+    value, context, last = wrong.get("input"), wrong.get("ctx", {}), str(path[-1]) if path else ""
     match wrong["type"]:
         case "missing":
-            return "this field is missing." + _takes(wanted)
+            return "this field is missing." + _takes(hint)
         case "extra_forbidden":
             known = f"known are {', '.join(valid)}." if valid else "there are none here. Take it out."
             return f"unknown key {last!r}; {known}" + nearest_name(last, valid)
         case "union_tag_not_found":
-            tags = [tag for member in _members(wanted) for tag in _tags(member)]
+            tags = [tag for member in _members(hint) for tag in _tags(member)]
             return f"this field is missing. It is one of {', '.join(tags)}."
         case "union_tag_invalid":
             tag, tags = str(context["tag"]), re.findall(r"'([^']*)'", str(context["expected_tags"]))
             return f"kind = {tag!r} is not one of {', '.join(tags)}." + nearest_name(tag, tags)
         case "literal_error":
             choices = re.findall(r"'([^']*)'", str(context["expected"]))
-            return f"{shown(found)} is not one of {', '.join(choices)}." + nearest_name(str(found), choices)
+            return f"{shown(value)} is not one of {', '.join(choices)}." + nearest_name(str(value), choices)
         case "finite_number":
-            return f"{shown(found)} is not a finite number."
+            return f"{shown(value)} is not a finite number."
         case _:
             text = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
-            return f"found {shown(found)}{'; it' if text[:6] == 'should' else ':'} {text}."
+            return f"found {shown(value)}{'; it' if text[:6] == 'should' else ':'} {text}."
 
 
 def _tag_misspelt(
-    wrong: ErrorDetails, path: tuple[str | int, ...], wanted: Any
+    wrong: ErrorDetails, path: tuple[str | int, ...], hint: Any
 ) -> tuple[ErrorDetails, tuple[str | int, ...], tuple[str, ...]]:
     """Where `kind` is missing because it was misspelt, the misspelling is the mistake."""
     given = wrong["input"] if isinstance(wrong["input"], Mapping) else {}
-    fields = {name for model in _members(wanted) for name in getattr(model, "model_fields", {})}
+    fields = {name for model in _members(hint) for name in getattr(model, "model_fields", {})}
     meant = [key for key in given if key not in fields and nearest_name("kind", [str(key)])]
     if not meant:
         return wrong, (*path, "kind"), ()

@@ -112,9 +112,9 @@ def of_frame(frame: Any) -> Draft:
         )
     columns = {str(name): arrays.values_of(column) for name, column in table.items()}
     kinds = {
-        name: _BY_TYPE.get(arrays.held(column), "categorical")
+        name: _BY_TYPE.get(arrays.kind_of(column), "categorical")
         for name, column in columns.items()
-        if arrays.held(column) not in NOT_READ
+        if arrays.kind_of(column) not in NOT_READ
     }
     first = {name: columns[name].slice(0, LOOKED_AT) for name, kind in kinds.items() if kind == "numeric"}
     return _of_kinds(f"a {type(frame).__name__}", kinds, first)
@@ -168,7 +168,7 @@ def _by_text(relation: Relation) -> dict[str, str]:
         return kinds
     for position, name in enumerate(names):
         column = arrays.values_of(first.column(position))
-        given = arrays.texts(column) if arrays.held(column) == "text" else ()
+        given = arrays.texts(column) if arrays.kind_of(column) == "text" else ()
         text = arrays.of_texts([one for one in given if one and one.strip()])
         for anything in (NumericColumn("", low=0, high=1), _ANY_DATE):
             if len(text) and not code(text, anything).problems:
@@ -191,21 +191,21 @@ def _suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]
                     ends[name] = min(low, float(numbers.min())), max(high, float(numbers.max()))
             elif len(levels[name]) <= MOST_CATEGORIES:
                 levels[name] |= _texts(values)
-    made = {}
+    lines = {}
     for name, kind in kinds.items():
         low, high = ends.get(name, (0.0, 0.0))
         if kind == "numeric" and low < high:
             # A little wider, with about two digits of what lies between them.
             step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
             low, high = math.floor(low / step) * step, math.ceil(high / step) * step
-            made[name] = f"low = {low:.12g}\nhigh = {high:.12g}\n"
+            lines[name] = f"low = {low:.12g}\nhigh = {high:.12g}\n"
         elif kind == "date" and low < high:
             days = [_EPOCH + timedelta(days=day) for day in (math.floor(low), math.ceil(high))]
-            made[name] = f"low = {days[0].isoformat()}\nhigh = {days[1].isoformat()}\n"
+            lines[name] = f"low = {days[0].isoformat()}\nhigh = {days[1].isoformat()}\n"
         elif kind == "categorical" and 2 <= len(levels[name]) <= MOST_CATEGORIES:
             ordered = sorted(levels[name], key=_in_order)
-            made[name] = f"categories = {json.dumps(ordered, ensure_ascii=False)}\n"
-    return made
+            lines[name] = f"categories = {json.dumps(ordered, ensure_ascii=False)}\n"
+    return lines
 
 
 def _texts(values: Any) -> set[str]:

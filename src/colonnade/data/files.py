@@ -63,8 +63,8 @@ MAX_LINE = 2_000_000
 """Letters of a header; DuckDB takes as many bytes of any line."""
 
 
-def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> arrays.Relation:
-    """A file's rows. Opening looks at its header only; `wanted` helps to tell the delimiter of a CSV."""
+def open_file(path: Path, *, party: str, columns: Sequence[str] = ()) -> arrays.Relation:
+    """A file's rows. Opening looks at its header only; `columns` helps to tell the delimiter of a CSV."""
     start = arrays.owned(party, f"file {path}")
     absent = absence(path, start)
     if absent is not None:
@@ -79,7 +79,7 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> arrays.R
     file = File(path, party)
     if name.endswith(".parquet"):
         return _parquet(file)
-    names, delimiter = _header(file, wanted)
+    names, delimiter = _header(file, columns)
     # Columns go by position: a header may hold anything, repeated or not.
     positions = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
     reader = (
@@ -124,7 +124,7 @@ class File:
         return cast(IO[bytes], gzip.open(self.path) if self.packed else self.path.open("rb"))
 
 
-def _header(file: File, wanted: Sequence[str]) -> tuple[list[str], str]:
+def _header(file: File, columns: Sequence[str]) -> tuple[list[str], str]:
     """Names and delimiter of a CSV: the one that finds most of the wanted names, or most names if none are wanted."""
     best: tuple[int, list[str], str] = (-1, [], ",")
     line = _first_record(file)
@@ -135,7 +135,7 @@ def _header(file: File, wanted: Sequence[str]) -> tuple[list[str], str]:
         if split is None:
             raise file.wrong("its header cannot be read.")
         names = [name.strip() for name in split]
-        known = sum(name in names for name in wanted) if wanted else len(names)
+        known = sum(name in names for name in columns) if columns else len(names)
         if known > best[0]:
             best = (known, names, delimiter)
     known, names, delimiter = best
@@ -145,7 +145,7 @@ def _header(file: File, wanted: Sequence[str]) -> tuple[list[str], str]:
             "its first line names none of the declared columns. Is the header missing, or the delimiter not one of "
             "comma, semicolon, tab and bar?"
         )
-    for name in wanted or names:
+    for name in columns or names:
         if names.count(name) > 1:
             raise file.wrong(f"its header names column {name!r} more than once.")
     return names, delimiter
@@ -177,8 +177,8 @@ class FileRelation:
             wrong = None
             try:
                 yield from arrays.streamed(session, f"SELECT {requested}", size)
-            except arrays.READ_FAILED as found:
-                wrong = self._explained(str(found))
+            except arrays.READ_FAILED as error:
+                wrong = self._explained(str(error))
         # Raised here and not above, so that DuckDB's message, which may quote a row, does not hang on it.
         if wrong:
             raise wrong
@@ -198,8 +198,8 @@ class FileRelation:
         line = re.search(r"[Ll]ine:? (\d+)", text)
         where = f"line {line[1]}: " if line else ""
         for pattern, said in _READING_FAILED.items():
-            if found := re.search(pattern, text, re.IGNORECASE):
-                return self._file.wrong(where + said.format(*found.groups()))
+            if match := re.search(pattern, text, re.IGNORECASE):
+                return self._file.wrong(where + said.format(*match.groups()))
         return self._file.wrong(_NOT_PACKED if self._file.packed else f"{where}the rows cannot be read.")
 
 

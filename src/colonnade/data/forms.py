@@ -118,8 +118,8 @@ class _Bins(Form):
             said = "edges are taken from a public set where a schema file is read. List them as edges here."
             raise Declaration.of_column(name).wrong("quantiles", said)
         if (self.edges is None) == (self.bins is None):
-            found = "both" if self.edges is not None else "neither"
-            said = f"declares {found} of edges, a list, and bins, a number. Write one of them."
+            which = "both" if self.edges is not None else "neither"
+            said = f"declares {which} of edges, a list, and bins, a number. Write one of them."
             raise Misdeclared(("columns", name, "edges"), f"column {name!r} {said}")
         edges = tuple(self.edges or ())
         if self.bins is not None:
@@ -227,8 +227,8 @@ def quantile_edges(name: str, bins: int, values: ArrayLike) -> tuple[float, ...]
     given = np.asarray(values, dtype=np.float64)
     given = np.sort(given[np.isfinite(given)])
     if not given.size or given[0] == given[-1]:
-        found = "one number only" if given.size else "no number"
-        said = f"the public set has {found} in that column, which makes no bins."
+        content = "one number only" if given.size else "no number"
+        said = f"the public set has {content} in that column, which makes no bins."
         raise declared.wrong("quantiles", f"{said} Name another set, or list the edges.")
     edges = np.unique(np.quantile(given, np.arange(1, bins) / bins, method="inverted_cdf"))
     edges = edges[edges > given[0]]

@@ -47,11 +47,11 @@ class Graph:
         """The name of what an operation makes of these; `step` is what a runtime calls it that stops there."""
         from onnx import helper
 
-        made = name or f"{operation} {len(self.nodes)}"
+        out = name or f"{operation} {len(self.nodes)}"
         self.nodes.append(
-            helper.make_node(operation, list(inputs), [made], name=step, domain=domain, **(attributes or {}))
+            helper.make_node(operation, list(inputs), [out], name=step, domain=domain, **(attributes or {}))
         )
-        return made
+        return out
 
     def either(self, condition: str, yes: ArrayLike | str, no: ArrayLike | str) -> str:
         """One of two values, by name or constant, entry by entry."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.arrays import held, numbers, objects, of_texts, packed, text_bytes, texts, values_of
+from colonnade.data.arrays import kind_of, numbers, objects, of_texts, packed, text_bytes, texts, values_of
 from colonnade.data.declaring import AS_WRITTEN, Spelling
 from colonnade.errors import BadIds
 
@@ -79,7 +79,7 @@ def refuse_ids(missing: int, repeated: int, columns: Sequence[str], *, where: st
 
 
 def _spelt(given: pa.Array, spelling: Spelling, where: str) -> pa.Array:
-    kind = held(given)
+    kind = kind_of(given)
     if kind in _NO_IDS:
         raise BadIds(
             f"{where}: ids are {_NO_IDS[kind]}. Give them as integers or text, spelt the same at every "

@@ -78,9 +78,9 @@ def public_normals(rows: int, columns: int, *, key: str) -> Array:
     """
     stream = KeyedRandomness(hashlib.sha256(f"colonnade public map: {key}".encode()).digest())
     set_bits = np.bitwise_count(stream.words(rows * columns)).astype(np.float64)
-    made = np.asarray((set_bits - _BITS / 2) / math.sqrt(_BITS / 4)).reshape(rows, columns)
-    made.flags.writeable = False
-    return made
+    normals = np.asarray((set_bits - _BITS / 2) / math.sqrt(_BITS / 4)).reshape(rows, columns)
+    normals.flags.writeable = False
+    return normals
 
 
 def within_unit_ball(features: Array) -> Array:

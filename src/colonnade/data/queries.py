@@ -88,16 +88,16 @@ class SqlText:
         key = name, above & {cte, defined}
         if key not in self._known:
             if name in self._ctes and cte not in above:
-                found = _most(self.paths(body, above | {cte}) for body in self._ctes[name])
+                paths = _most(self.paths(body, above | {cte}) for body in self._ctes[name])
             elif defined not in above and (texts := self._definitions(name)):
                 # A definition has CTEs of its own, and sees none of those around its name.
                 inside = frozenset(one for one in above if one[0] == "defined") | {defined}
-                found = _most(text.paths(text.tree, inside) for text in texts if text)
+                paths = _most(text.paths(text.tree, inside) for text in texts if text)
             else:
                 schema, _, table = name.rpartition(".")
                 path = ("main" if schema == self._also_main else schema, table) if schema else (table,)
-                found = Counter() if name.endswith("()") else Counter({path: 1})
-            self._known[key] = found
+                paths = Counter() if name.endswith("()") else Counter({path: 1})
+            self._known[key] = paths
         return self._known[key]
 
 
@@ -240,12 +240,12 @@ def parsed(source: Query, *, party: str, own_grammar: bool = False) -> Tree | No
         return None
     try:
         return statement(source.sql)
-    except NotParsed as found:
+    except NotParsed as error:
         if not own_grammar:
             return None
-        wrong = refusal(party, str(source), f"the query cannot be run: {found}.")
-    except QueryRefused as found:
-        wrong = refusal(party, str(source), str(found), kind=QueryRefused)
+        wrong = refusal(party, str(source), f"the query cannot be run: {error}.")
+    except QueryRefused as error:
+        wrong = refusal(party, str(source), str(error), kind=QueryRefused)
     raise wrong
 
 

@@ -272,10 +272,10 @@ class Schema(_Declarations):
         for path in blanks(document.data):
             raise LeftBlank(f"{document.where(path)}: {path[-1]} is left blank. {blank_advice(path[-1])}")
         form = document.check(SchemaForm)
-        return _located(lambda: cls._made(form), document)
+        return _located(lambda: cls._of_form(form), document)
 
     @classmethod
-    def _made(cls, form: SchemaForm) -> Schema:
+    def _of_form(cls, form: SchemaForm) -> Schema:
         columns, label, mapped, more = form.values()
         named = form.id.column if isinstance(form.id.column, str) else tuple(form.id.column)
         return cls(named, columns, label, form.id.spelling(), mapped, more)
@@ -293,7 +293,7 @@ class Schema(_Declarations):
                 f"a schema is described by a mapping of its keys, not by {type(data).__name__}."
             )
         named = data if isinstance(data.get("columns", {}), Mapping) else _listed(data)
-        return cls._made(check(SchemaForm, named, name="schema"))
+        return cls._of_form(check(SchemaForm, named, name="schema"))
 
     def public(self, party: str) -> PublicSchema:
         return PublicSchema(party, self.columns, self.label, self.id_spelling, self.map, self.more_labels)
@@ -304,12 +304,12 @@ def _check_objects(schema: Schema) -> None:
 
     def listed(given: Any, kind: type, said: str) -> tuple[Any, ...]:
         many = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
-        for one in (found := tuple(given) if many else (given,)):
+        for one in (items := tuple(given) if many else (given,)):
             if not isinstance(one, kind):
                 raise SchemaError(
                     f"a schema's {said}; found {type(one).__name__}. `Schema.from_data` takes a mapping."
                 )
-        return found
+        return items
 
     named = "id names a column, or several"
     listed(schema.id if isinstance(schema.id, str | tuple | list) else (schema.id,), str, named)

@@ -36,9 +36,9 @@ class FileSource:
     def __str__(self) -> str:
         return f"file {self.path}"
 
-    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
+    def open(self, *, party: str, keys: tuple[str, ...] = (), columns: tuple[str, ...] = ()) -> Relation:
         """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
-        return open_file(self.path, party=party, wanted=wanted)
+        return open_file(self.path, party=party, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _DatabaseFile:
     def __str__(self) -> str:
         return f"query on {self.path}"
 
-    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
+    def open(self, *, party: str, keys: tuple[str, ...] = (), columns: tuple[str, ...] = ()) -> Relation:
         return self.relation(self, self.path, party=party, keys=keys)
 
 
@@ -92,7 +92,7 @@ class PostgreSQLSource:
         parts = urlsplit(self.address)
         return f"query on postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
-    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
+    def open(self, *, party: str, keys: tuple[str, ...] = (), columns: tuple[str, ...] = ()) -> Relation:
         return PostgreSQLRelation(self, self.address, self.password, party=party, keys=keys)
 
     def password(self) -> str | None:

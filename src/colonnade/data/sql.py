@@ -106,10 +106,10 @@ class DuckDBRelation(FileRelation):
         try:
             with self._engine.session() as session:
                 return described_fields(session.execute(f"DESCRIBE SELECT * FROM {self._reader}").fetchall())
-        except duckdb.IOException as found:
+        except duckdb.IOException as error:
             wrong = (
                 "another process holds the database for writing. Close it there, or query a copy."
-                if "lock" in str(found)
+                if "lock" in str(error)
                 else "it is not a DuckDB database, or it is damaged."
             )
         except duckdb.PermissionException:
@@ -117,9 +117,9 @@ class DuckDBRelation(FileRelation):
                 "the query reaches for another file or a server. It reads the database that the party's file names and "
                 "nothing else: bring what it needs into that database."
             )
-        except duckdb.Error as found:
+        except duckdb.Error as error:
             # Planning a query reads no rows, so what it says is about the query.
-            wrong = f"the query cannot be run: {first_line(found)}."
+            wrong = f"the query cannot be run: {first_line(error)}."
         raise self._file.wrong(wrong)
 
     def _catalogue(self) -> Catalogue:
@@ -195,10 +195,10 @@ class SQLiteRelation:
             self._version = self._data_version()
             with closing(self._database.execute(f"SELECT * FROM {self._query.sql} LIMIT 0")) as cursor:
                 names = [str(column[0]) for column in cursor.description]
-        except sqlite3.DatabaseError as found:
+        except sqlite3.DatabaseError as error:
             # Nothing was read, so what it says is about the query or the file.
-            wrong = f"the query cannot be run: {first_line(found)}."
-            if "not a database" in str(found) or "malformed" in str(found):
+            wrong = f"the query cannot be run: {first_line(error)}."
+            if "not a database" in str(error) or "malformed" in str(error):
                 wrong = "it is not a SQLite database, or it is damaged."
         else:
             return self._query.fields(names)
@@ -263,16 +263,16 @@ class PostgreSQLRelation:
         import psycopg
 
         columns = ", ".join(self._types[name][1].format(identifier(name)) for name in names)
-        held = [self._types[name][2] for name in names]
+        types = [self._types[name][2] for name in names]
         wrong = None
         try:
             with self._connection.cursor(name=f"colonnade_{next(self._readings)}") as cursor:
                 cursor.execute(f"SELECT {columns} FROM {self._from}{self._order}")
                 while rows := cursor.fetchmany(size):
-                    read = map(_column, zip(*rows, strict=True), held)
+                    read = map(_column, zip(*rows, strict=True), types)
                     yield pa.RecordBatch.from_arrays(list(read), list(names))
-        except psycopg.Error as found:
-            wrong = self._failed(found)
+        except psycopg.Error as error:
+            wrong = self._failed(error)
         # Raised outside, so that the server's message, which may quote a row, does not hang on it.
         if wrong:
             raise wrong
@@ -283,8 +283,8 @@ class PostgreSQLRelation:
         try:
             ((rows,),) = self._one(f"SELECT count(*) FROM {self._from}").fetchall()
             return int(rows)
-        except psycopg.Error as found:
-            wrong = self._failed(found)
+        except psycopg.Error as error:
+            wrong = self._failed(error)
         raise wrong
 
     def check_unchanged(self) -> None:
@@ -324,9 +324,9 @@ class PostgreSQLRelation:
             wrong = (
                 "the server does not keep this session to reading. Connect to it without anything between."
             )
-        except psycopg.Error as found:
+        except psycopg.Error as error:
             # It names host, port and user, and never the password.
-            wrong = f"the database cannot be reached: {first_line(found)}. Is it running, and are you let in?"
+            wrong = f"the database cannot be reached: {first_line(error)}. Is it running, and are you let in?"
         raise self._query.wrong(wrong)
 
     def _described(self) -> Mapping[str, SourceColumn]:
@@ -335,9 +335,9 @@ class PostgreSQLRelation:
         try:
             cursor = self._one(f"SELECT * FROM {self._from} LIMIT 0")
             described = cursor.description or ()
-        except psycopg.Error as found:
+        except psycopg.Error as error:
             # Nothing was read, so what it says is about the query.
-            wrong = f"the query cannot be run: {first_line(found)}."
+            wrong = f"the query cannot be run: {first_line(error)}."
         else:
             for column in described:
                 known = psycopg.adapters.types.get(column.type_code)

@@ -56,7 +56,7 @@ class SourceRows:
         self._declared = schema.declared
         self._numbers = {name for name, declared in self._declared.items() if declared.reads == "numbers"}
         names = (*schema.id_columns, *self._declared)
-        self._rows = source.open(party=party, keys=schema.id_columns, wanted=names)
+        self._rows = source.open(party=party, keys=schema.id_columns, columns=names)
         self.name = self._rows.name
         self._where = owned(party, self.name)
         fields, what = self._rows.fields, "query" if self.is_query else "file"
@@ -100,8 +100,8 @@ class SourceRows:
             for ids, block in self._coded(self._schema.id_columns, _IDS, log):
                 kept.add(self._spelt(ids), block)
                 tell(kept.count, self.count if lines is None else lines)
-        except errors.DataError as found:
-            wrong = found
+        except errors.DataError as error:
+            wrong = error
         self._check_ids(kept.ids() if wrong is None else self._spelt_ids())
         if wrong is not None:
             raise wrong
@@ -240,7 +240,7 @@ class _Digest:
 
 
 BLOCK_ROWS = 1 << 16
-HELD_BYTES = 1 << 28
+MEMORY_BYTES = 1 << 28
 """Rows that are taken out of a table are held in memory up to this size."""
 
 
@@ -366,19 +366,19 @@ class Table:
         return self
 
     def take(self, positions: ArrayLike) -> Table:
-        """The rows at these positions, in any order, from one reading; above `HELD_BYTES` they are on the disk."""
-        wanted = np.asarray(positions)
-        if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not wanted.size:
+        """The rows at these positions, in any order, from one reading; above `MEMORY_BYTES` they are on the disk."""
+        places = np.asarray(positions)
+        if places.ndim != 1 or places.dtype.kind not in "iu" or not places.size:
             raise ValueError("positions are a list of row numbers, at least one")
-        if not 0 <= wanted.min() <= wanted.max() < self.rows:
+        if not 0 <= places.min() <= places.max() < self.rows:
             raise ValueError(f"positions run from 0 to {self.rows - 1}")
         named = np.zeros(self.rows, dtype=bool)
-        named[wanted] = True
-        if int(np.count_nonzero(named)) != len(wanted):
+        named[places] = True
+        if int(np.count_nonzero(named)) != len(places):
             raise ValueError("a row cannot be taken twice")
         values = len(self.schema.columns) + len(self.schema.labels)
-        large = len(wanted) * 8 * (values + 2) > HELD_BYTES
-        rows: Rows = SpilledRows(self, wanted) if large else _gather(self, wanted)
+        large = len(places) * 8 * (values + 2) > MEMORY_BYTES
+        rows: Rows = SpilledRows(self, places) if large else _gather(self, places)
         return Table.of_rows(self.party, rows, self.schema, self.clipping)
 
     def for_label(self, label: str) -> Table:
@@ -540,7 +540,7 @@ def check_schema(path: Path, source: Source | None = None, *, party: str = "") -
     blank = tuple(document.where(path) for path in blanks(document.data))
     absent: tuple[str, ...] = ()
     if source is not None:
-        fields = source.open(party=party, wanted=tuple(_declared(document.data))).fields
+        fields = source.open(party=party, columns=tuple(_declared(document.data))).fields
         absent = tuple(
             f"column {name!r} is declared but not in the {source}." + nearest_name(name, fields)
             for name in _declared(document.data)

@@ -302,12 +302,12 @@ def estimate_opened_numbers(opened: Opened, *, centre: float) -> estimates.Numbe
     def errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, estimates.Figure]:
         return _errors(replace(wrong, values=wrong.values + shift), truth, plan.rows)
 
-    found, clean = read(opened.coefficients), np.zeros(plan.coefficients)
-    for place, one in zip((RESIDUAL, LABEL), found, strict=True):
+    distributions, clean = read(opened.coefficients), np.zeros(plan.coefficients)
+    for place, one in zip((RESIDUAL, LABEL), distributions, strict=True):
         sums = one.shares @ plan.heads[place].phasors(one.values)
         plan.write_head(place, clean, np.zeros(1), plan.rows * sums[None])
     again = [errors(*read(drawn)) for drawn in redrawn(opened, clean, f"judgement {opened.run}")]
-    figures = errors(*found)
+    figures = errors(*distributions)
     for name, figure in figures.items():
         drawn = [one[name].value for one in again]
         noise = math.hypot(estimates.spread(drawn), float(np.mean(drawn)) - figure.value)
@@ -362,8 +362,8 @@ def _pairs(
     counts, sums = plan.read_head(SCORE, coefficients)
     apart = sums[1] - sums[0]
     opened = np.concatenate([[counts[1] - counts[0]], apart.real, apart.imag])
-    held = np.diag([0.0, 0.0, *[(_BENDS * deviation / half) ** -2] * 2])
-    beta = np.linalg.solve((design / doubt) @ design.T + held, (design / doubt) @ opened)
+    penalty = np.diag([0.0, 0.0, *[(_BENDS * deviation / half) ** -2] * 2])
+    beta = np.linalg.solve((design / doubt) @ design.T + penalty, (design / doubt) @ opened)
     labels = np.clip(middle + half * (beta @ powers), middle - half, middle + half)
     groups = np.minimum((np.cumsum(scores.shares) * GROUPS).astype(np.int64), GROUPS - 1)
     return tuple(

@@ -179,20 +179,20 @@ def threshold_of(rule: str, scored: ScoreDistribution) -> float:
     missed = scored.counts[1] - true
     name, _, said = rule.rpartition("=")
     try:
-        wanted = float(said)
+        level = float(said)
     except ValueError:
-        wanted = 0.0
-    if "=" not in rule and 0.0 < wanted < 1.0:
-        return float(logit(wanted))
+        level = 0.0
+    if "=" not in rule and 0.0 < level < 1.0:
+        return float(logit(level))
     if rule == "balanced":
         value = scored.above[1] - scored.above[0]
     elif rule == "f1":
         value = 2.0 * true / (2.0 * true + false + missed)
     elif name == "cost" and (pair := re.fullmatch(r"([0-9.]+):([0-9.]+)", said)):
         value = -(float(pair[1]) * missed + float(pair[2]) * false)
-    elif name in ("recall", "share") and 0.0 < wanted < 1.0:
+    elif name in ("recall", "share") and 0.0 < level < 1.0:
         reached = scored.above[1] if name == "recall" else (true + false) / scored.counts.sum()
-        return _below(scored, int(np.searchsorted(reached, wanted - 1e-12)))
+        return _below(scored, int(np.searchsorted(reached, level - 1e-12)))
     else:
         raise InputError(f"threshold: found {rule!r}; rules are {RULES}, or a probability between 0 and 1.")
     return _below(scored, int(np.argmax(value)))

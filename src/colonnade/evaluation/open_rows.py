@@ -73,12 +73,12 @@ class HeldOut:
         if self.task == "pca":
             if not isinstance(trained, MomentRelease):
                 raise TypeError("components are of a release")
-            wanted = min(self.components or DEFAULT_COMPONENTS, trained.columns)
-            directions = PCA(n_components=wanted).fit(trained).components_
+            count = min(self.components or DEFAULT_COMPONENTS, trained.columns)
+            directions = PCA(n_components=count).fit(trained).components_
             rows = self.features(frame_of(trained))
             centred = rows - rows.mean(axis=0)
             scatter = centred.T @ centred
-            best = np.linalg.eigvalsh(scatter)[-wanted:].sum()
+            best = np.linalg.eigvalsh(scatter)[-count:].sum()
             captured = float(np.trace(directions @ scatter @ directions.T) / best) if best > 0 else 1.0
             return {METRICS["pca"]: captured}
         rows = self.features(frame_of(trained))

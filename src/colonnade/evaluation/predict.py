@@ -132,7 +132,7 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
         wrong: Wrong = {}
         if not strict:
             columns, usable = table.schema.columns, [np.zeros((0, model.frame.columns))]
-            relation = open_file(path, party="rows", wanted=(*id_columns, *model.frame.column_names))
+            relation = open_file(path, party="rows", columns=(*id_columns, *model.frame.column_names))
             for block, odd in usable_blocks(relation, list(columns), size=BLOCK_ROWS):
                 wrong |= odd
                 if block.rows:

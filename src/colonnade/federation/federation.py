@@ -119,7 +119,7 @@ class RunTracker:
 
         return followed
 
-    def stopped(self) -> RunFailure:
+    def failure(self) -> RunFailure:
         """Where the run stood when it ended: the first trouble of a party's own counts before what peers made of it."""
         runs = {party.run for party in self.parties.values() if party.run}
         own = [pair for pair in self.errors if not isinstance(pair[1], RemoteProtocolError)]
@@ -293,7 +293,7 @@ class Federation(NoRows):
         return other
 
     @property
-    def stopped(self) -> RunFailure | None:
+    def failure(self) -> RunFailure | None:
         """Where the last run stopped; None if it reached its end."""
         return self._failures[-1] if self._failures else None
 
@@ -459,7 +459,7 @@ class Federation(NoRows):
                 journals=journals,
             )
         except BaseException:
-            self._failures.append(tracker.stopped())
+            self._failures.append(tracker.failure())
             raise
 
     def randomness(self, member: str, journal: Journal | None = None) -> Randomness:

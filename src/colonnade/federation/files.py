@@ -15,7 +15,7 @@ from colonnade.errors import ModelDamaged, ModelNewer
 
 OWN, SHARED, FOLDER = 0o600, 0o644, 0o700
 FACTS, OUTCOME, LOG, JOURNAL = "facts.json", "outcome.json", "log.jsonl", "journal"
-STANDING = "standing.json"
+PROGRESS = "standing.json"
 """Where a run is and whose approval it waits for, while it goes on."""
 PAID = "paid.json"
 """What is known of a release that was opened, until the run's folder is whole."""
@@ -107,14 +107,14 @@ def check_format(facts: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def standing_of(folder: Path) -> dict[str, Any]:
+def progress_of(folder: Path) -> dict[str, Any]:
     """What a run that goes on noted of where it is; nothing if it noted nothing, or it cannot be read."""
     try:
-        facts = json.loads((folder / STANDING).read_text(encoding="utf-8"))
+        facts = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
 
 
 def waits_for(folder: Path) -> list[str]:
-    return [str(name) for name in standing_of(folder).get("waits", ())]
+    return [str(name) for name in progress_of(folder).get("waits", ())]

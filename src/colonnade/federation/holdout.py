@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable
 from colonnade.errors import CannotWrite, ColonnadeError, ModelDamaged
-from colonnade.federation.files import STANDING, make_folder, write_whole
+from colonnade.federation.files import PROGRESS, make_folder, write_whole
 from colonnade.ledger import HoldoutSplit, Ledger
 from colonnade.ledger.release import PartName
 from colonnade.models.files.document import MODEL, PARTIES, PEOPLE
@@ -34,11 +34,11 @@ def requested_part(
     schema: Schema,
     splits: dict[str, HoldoutSplit] | None = None,
 ) -> PartSpec:
-    """The part that a run is about, with how the data set was cut before; `cuts` is for a ledger without a file."""
-    held = splits if splits is not None else {}
-    known = held.get(dataset) if ledger.path is None else kept_split(ledger.path, dataset)
+    """The part that a run is about, with how the data set was cut before; `splits` is for a ledger without a file."""
+    store = splits if splits is not None else {}
+    known = store.get(dataset) if ledger.path is None else kept_split(ledger.path, dataset)
     keep: Callable[[HoldoutSplit], None] = (
-        partial(held.__setitem__, dataset)
+        partial(store.__setitem__, dataset)
         if ledger.path is None
         else partial(keep_split, ledger.path, dataset)
     )
@@ -61,9 +61,9 @@ def kept_split(ledger: Path, dataset: str) -> HoldoutSplit | None:
         ) from None
 
 
-def keep_split(ledger: Path, dataset: str, cut: HoldoutSplit) -> None:
+def keep_split(ledger: Path, dataset: str, split: HoldoutSplit) -> None:
     path = _place(ledger, dataset)
-    said = {"format": FORMAT, "dataset": dataset, **cut.to_data()}
+    said = {"format": FORMAT, "dataset": dataset, **split.to_data()}
     try:
         write_whole(path, json.dumps(said, ensure_ascii=False, indent=1) + "\n", own=True)
     except OSError as error:
@@ -113,7 +113,7 @@ class ProgressFile:
         facts = {"waits": self._waits, "run": self.run(), "time": now, **more}
         # How far a run is, is never a reason to end it.
         with suppress(OSError):
-            write_whole(self._folder / STANDING, json.dumps(facts) + "\n", own=True)
+            write_whole(self._folder / PROGRESS, json.dumps(facts) + "\n", own=True)
 
 
 def own_file(folder: Path, party: str, name: str) -> Path:

@@ -182,7 +182,7 @@ def party_files(
     job: Job, given: Iterable[str | Path] = (), *, among: Sequence[str] | None = None
 ) -> dict[str, PartyFile]:
     """The file of every party of a job, or of those among them: those given, else NAME.toml beside the job."""
-    wanted = job.parties if among is None else tuple(among)
+    names = job.parties if among is None else tuple(among)
     files: dict[str, PartyFile] = {}
     for file in map(PartyFile.load, given):
         if file.party not in job.parties:
@@ -195,10 +195,10 @@ def party_files(
                 f"{file.path} and {files[file.party].path} are both of {file.party!r}. Give one of them."
             )
         files[file.party] = file
-    for party in wanted:
+    for party in names:
         if party not in files:
             files[party] = _alongside(job, party)
-    return {party: files[party] for party in wanted}
+    return {party: files[party] for party in names}
 
 
 def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
@@ -214,8 +214,8 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
             )
     tables = {party: file.table() for party, file in files.items()}
     _check_label_holder(job, tables, files)
-    held = [file for file in files.values() if file.ledger.exists()]
-    ledgers = {file.party: Ledger.open(file.ledger, patience=file.patience) for file in held}
+    ledger_files = [file for file in files.values() if file.ledger.exists()]
+    ledgers = {file.party: Ledger.open(file.ledger, patience=file.patience) for file in ledger_files}
     for file in files.values():
         check_ledger(file, ledgers)
     return Federation(
@@ -287,8 +287,8 @@ def _account(dataset: str, item: _BudgetForm, *, document: Document, number: int
             account = named_pattern(dataset, unit, observer)
         except InputError as error:
             place = document.where(("budget", number, field))
-            found = str(getattr(item, field))
-            raise errors.UnknownChoice(f"{place}: {error}.{nearest_name(found, choices)}") from None
+            value = str(getattr(item, field))
+            raise errors.UnknownChoice(f"{place}: {error}.{nearest_name(value, choices)}") from None
     return account
 
 
@@ -311,9 +311,9 @@ def _check_label_holder(job: Job, tables: Mapping[str, Table], files: Mapping[st
     holders = [party for party, table in tables.items() if table.schema.label is not None]
     if job.task == "pca" or job.active is None or job.active in holders:
         return
-    found = f"{files[holders[0]].schema} declares it" if holders else "no schema declares one"
+    declaration = f"{files[holders[0]].schema} declares it" if holders else "no schema declares one"
     remedy = f"Write active = {holders[0]!r}, or" if holders else "Add a [label] there, or"
     raise errors.LabelMismatch(
-        f"{job.path}, active: the job says that {job.active!r} holds the label, but {found}, and "
+        f"{job.path}, active: the job says that {job.active!r} holds the label, but {declaration}, and "
         f"{files[job.active].schema} has no [label]. {remedy} correct the schemas."
     )

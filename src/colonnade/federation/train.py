@@ -126,7 +126,7 @@ def result_at(job: Job, run: Run[Any]) -> TrainingResult | None:
 
 def train_on(
     result: TrainingResult | None,
-    job: Job | ModelWanted,
+    job: Job | ModelSpec,
     run: Run[Any] | None,
     *,
     failure: ColonnadeError | None = None,
@@ -201,7 +201,7 @@ def _parts(job: Job, run: Run[Any], whole: TrainedModel) -> Mapping[str, Saves]:
 
 
 @dataclass(frozen=True)
-class ModelWanted:
+class ModelSpec:
     """What is asked of a model where no job is at hand, or of a label after a job's first: its options are of that."""
 
     task: str
@@ -214,10 +214,10 @@ def train_more(
 ) -> list[Trained]:
     """The model of each label after the first, at no further cost; one that noise leaves nothing for says so."""
     views = [release.for_label(name) for name in release.label_names[1:]]
-    return [train_on(view, ModelWanted(view.label.task), run, public=public, watch=watch) for view in views]
+    return [train_on(view, ModelSpec(view.label.task), run, public=public, watch=watch) for view in views]
 
 
-def model_for(job: Job | ModelWanted, result: TrainingResult) -> Any:
+def model_for(job: Job | ModelSpec, result: TrainingResult) -> Any:
     """The model that a job's task asks for and that what was found is one of, not fitted yet."""
     if isinstance(result, NetworkModel):
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()

@@ -49,8 +49,8 @@ class Success:
     @property
     def record(self) -> SuccessRecord:
         low, high = self.interval
-        found = {"rate": self.rate, "low": low, "high": high, **vars(self)}
-        return SuccessRecord.model_validate(found)
+        values = {"rate": self.rate, "low": low, "high": high, **vars(self)}
+        return SuccessRecord.model_validate(values)
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -200,12 +200,12 @@ def signs_that_sum_to(vectors: Integers, target: Integers) -> Array:
     count = len(vectors)
     left, right = vectors[: count // 2], vectors[count // 2 :]
     left_signs, right_signs = _all_signs(len(left)), _all_signs(len(right))
-    wanted: dict[bytes, list[int]] = {}
+    places: dict[bytes, list[int]] = {}
     for place, total in enumerate(target - left_signs @ left):
-        wanted.setdefault(total.tobytes(), []).append(place)
+        places.setdefault(total.tobytes(), []).append(place)
     agreed: Array | None = None
     for place, total in enumerate(right_signs @ right):
-        for other in wanted.get(total.tobytes(), ()):
+        for other in places.get(total.tobytes(), ()):
             signs = np.concatenate([left_signs[other], right_signs[place]]).astype(np.float64)
             agreed = signs if agreed is None else np.where(agreed == signs, agreed, 0.0)
     return np.zeros(count) if agreed is None else agreed
@@ -362,8 +362,8 @@ class PackedQuestion:
 
     def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
         self._integers = integers
-        wanted = Ciphertexts(numbers.key, numbers.values[: self.reads])
-        requested = packed(wanted, self.fields).values
+        ciphertexts = Ciphertexts(numbers.key, numbers.values[: self.reads])
+        requested = packed(ciphertexts, self.fields).values
         # A short batch leaves questions over; the neutral ciphertext holds 0.
         return Ciphertexts(numbers.key, requested + (1,) * (self._questions - len(requested)))
 

@@ -218,7 +218,7 @@ def canary_message_experiments(
         return []
 
     def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
-        values = [said.arrays["values"] for said in session.heard(plan.passive[0], "residuals")]
+        values = [said.arrays["values"] for said in session.messages(plan.passive[0], "residuals")]
         steps = plan.schedule.steps_per_epoch
         epochs = [np.concatenate(values[i : i + steps]) for i in range(0, len(values), steps)]
         return np.asarray(sign * np.asarray(np.sum(epochs, axis=0, dtype=np.float64))[order])
@@ -251,9 +251,9 @@ def _ratio(
 
 def messages_of(plan: PrivateMessagesPlan, session: AuditSession, owner: str) -> list[Array]:
     if owner == plan.active:
-        said = session.heard(plan.passive[0], "residuals")
+        said = session.messages(plan.passive[0], "residuals")
     else:
-        said = session.heard(plan.active, "scores", sender=owner)
+        said = session.messages(plan.active, "scores", sender=owner)
     return [message.arrays["values"] * float(GRID) for message in said]
 
 
@@ -337,7 +337,7 @@ def _weights_statistic(plan: GradientPlan, way: Array) -> Statistic:
         if claim.observer == Reader().name:
             return np.array([-float(final @ way)])
         # What the server names at each step it computed from what it opened; every member hears the same.
-        weights = [said.arrays["weights"].astype(np.float64) for said in session.heard(owner, "weights")]
+        weights = [said.arrays["weights"].astype(np.float64) for said in session.messages(owner, "weights")]
         moved = weights[-1] - weights[0] if len(weights) > 1 else np.zeros(plan.size)
         return np.array([-float((moved / plan.gamma + final) @ way)])
 

@@ -187,8 +187,8 @@ def local_experiments(plan: LocalPlan, request: TrainingSpec) -> list[Experiment
             count, what = MANY, "each perturbed row, along the change of the record"
         else:
             count, what = 1, "the published sums of one record, along its change"
-        made = harness.many_records([AuditClaim.of(stated)], (low, second), count, statistic, request, what)
-        experiments.append(replace(made, kind="canaries" if count > 1 else "neighbours"))
+        trial = harness.many_records([AuditClaim.of(stated)], (low, second), count, statistic, request, what)
+        experiments.append(replace(trial, kind="canaries" if count > 1 else "neighbours"))
     return experiments
 
 
@@ -198,8 +198,8 @@ def _local_statistic(plan: LocalPlan, way: Array) -> Statistic:
             return np.array([float(session.result(plan.group.owners[0]).sums @ way)])
         sent = []
         for owner in plan.group.owners:
-            heard = session.heard(plan.group.server, "rows", sender=owner)
-            sent.append(np.concatenate([said.arrays["rows"] for said in heard if "rows" in said.arrays]))
+            messages = session.messages(plan.group.server, "rows", sender=owner)
+            sent.append(np.concatenate([said.arrays["rows"] for said in messages if "rows" in said.arrays]))
         along = way
         if plan.columns.spec.task != "pca":
             # Rows are sent with the label beside its holder's features; sums are published with it last.

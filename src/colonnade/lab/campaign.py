@@ -286,11 +286,11 @@ class Campaign:
 
     def _from_gradients(self, transcript: Transcript, run: str) -> Attempt:
         view, largest = transcript.view(self._attacker), transcript.largest_starting_score
-        found = attacks.recover_labels(view, transcript.labels, largest_score=largest)
-        note = f"{found.determined:.0%} of the batches determine every coefficient"
-        if found.safe_steps is not None and transcript.plan.options.defence == "none":
-            note += f"; cannot fail in the first {found.safe_steps.value:.0f} steps"
-        epochs, plan = found.by_epoch, transcript.plan
+        recovery = attacks.recover_labels(view, transcript.labels, largest_score=largest)
+        note = f"{recovery.determined:.0%} of the batches determine every coefficient"
+        if recovery.safe_steps is not None and transcript.plan.options.defence == "none":
+            note += f"; cannot fail in the first {recovery.safe_steps.value:.0f} steps"
+        epochs, plan = recovery.by_epoch, transcript.plan
         return self._attempt(
             "labels from gradients", plan, run=run, success=epochs[0], by_epoch=epochs, note=note
         )
@@ -302,13 +302,13 @@ class Campaign:
         *,
         success: attacks.Success | None = None,
         by_epoch: tuple[attacks.Success, ...] = (),
-        **found: Any,
+        **facts: Any,
     ) -> Attempt:
         """Unless something else is said, the party without the label attacks its holder in our protocol."""
         usual = {"attacker": self._attacker, "target": plan.active, "run": _RECORDED}
         return Attempt(
             attack=attack,
-            **{"refused": None, "note": "", **usual, **found},
+            **{"refused": None, "note": "", **usual, **facts},
             defence=plan.options.defence,
             success=None if success is None else success.record,
             by_epoch=[each.record for each in by_epoch],

@@ -230,7 +230,7 @@ class AuditSession:
     def result(self, member: str) -> Any:
         return self.outcome.results[member]
 
-    def heard(self, member: str, step: str, *, sender: str | None = None) -> list[Message]:
+    def messages(self, member: str, step: str, *, sender: str | None = None) -> list[Message]:
         return [
             decode(seen.frame)[1]
             for seen in self.outcome.seen[member] or ()
@@ -300,9 +300,9 @@ class AuditClaim:
 
     def finding(self, experiments: Sequence[ExperimentRecord]) -> FindingRecord:
         lower, most = (max(getattr(each, name) for each in experiments) for name in ("epsilon", "most"))
-        found = {"upper": self.epsilon, "lower": lower, "most": most, "exceeded": lower > self.epsilon}
-        found |= {"source": "" if self.proved else LABEL, "experiments": experiments}
-        return FindingRecord.model_validate(vars(self) | found)
+        facts = {"upper": self.epsilon, "lower": lower, "most": most, "exceeded": lower > self.epsilon}
+        facts |= {"source": "" if self.proved else LABEL, "experiments": experiments}
+        return FindingRecord.model_validate(vars(self) | facts)
 
 
 Statistic = Callable[[AuditSession, AuditClaim], Array]

@@ -32,13 +32,13 @@ def corner(schemas: Sequence[PublicSchema], place: float) -> People:
 
 def anybody(schemas: Sequence[PublicSchema], randomness: Randomness) -> People:
     """One record with every number at one of its bounds and every category and class drawn evenly."""
-    made = {}
+    person = {}
     for schema in schemas:
         words = randomness.words(_places(schema))
-        made[schema.party] = _record(
+        person[schema.party] = _record(
             schema, [float(word >> np.uint64(11)) * 2.0**-53 for word in words], ends=True
         )
-    return made
+    return person
 
 
 def _places(schema: PublicSchema) -> int:

@@ -48,12 +48,12 @@ class AuditTarget:
         return self.spec.plan(self.group, self.schemas, rows)
 
 
-def target_of(wanted: AuditTarget) -> Target:
+def target_of(subject: AuditTarget) -> Target:
     """What there is to audit of a method; one that promises nothing and claims nothing is a `PlanError`.
 
     Everybody brings the same people in the same order: alignment releases nothing and is not audited.
     """
-    method, spec = wanted.method, wanted.spec
+    method, spec = subject.method, subject.spec
     if method not in _BUILDERS:
         audited = ", ".join(_BUILDERS)
         raise PlanError(
@@ -63,89 +63,89 @@ def target_of(wanted: AuditTarget) -> Target:
     delta = default_delta(1) if spec.delta is None else spec.delta
     # On so few people any δ may be above 1/n; that is about real people, and there are none here.
     spec = replace(spec, delta=delta, accepted_delta=delta, alignment="equal")
-    return _BUILDERS[method](replace(wanted, spec=spec))
+    return _BUILDERS[method](replace(subject, spec=spec))
 
 
 def _target(
-    wanted: AuditTarget,
+    subject: AuditTarget,
     experiments: Iterable[Experiment],
     runs: int,
     *notes: str,
     program: Program | None = None,
     drawn: Iterable[Drawn] = (),
 ) -> Target:
-    own = program or protocol_named(wanted.method).session(wanted.spec)
+    own = program or protocol_named(subject.method).session(subject.spec)
     tried = tuple(experiments)
-    return Target(wanted.method, wanted.group, wanted.schemas, own, tried, runs, notes, tuple(drawn))
+    return Target(subject.method, subject.group, subject.schemas, own, tried, runs, notes, tuple(drawn))
 
 
-def _opened(wanted: AuditTarget) -> Target:
+def _opened(subject: AuditTarget) -> Target:
     # Checks of rows draw randomness of their own between the last row and the noise, and change nothing that is opened.
-    request = replace(wanted.spec, verify="none")
-    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
-    experiments = sums.opened_experiments(plan, request, wanted.rest)
-    return _target(wanted, experiments, 400, SAME_NOISE, drawn=sums.opened_draws(plan))
+    request = replace(subject.spec, verify="none")
+    plan = request.plan(subject.group, subject.schemas, subject.rows(2))
+    experiments = sums.opened_experiments(plan, request, subject.rest)
+    return _target(subject, experiments, 400, SAME_NOISE, drawn=sums.opened_draws(plan))
 
 
-def _messages(wanted: AuditTarget) -> Target:
-    rows = wanted.rows(descents.MESSAGE_ROWS)
-    spec, request, notes = _requested(wanted, rows, "calibration")
+def _messages(subject: AuditTarget) -> Target:
+    rows = subject.rows(descents.MESSAGE_ROWS)
+    spec, request, notes = _requested(subject, rows, "calibration")
     few, many = (
-        request.plan(wanted.group, wanted.schemas, count) for count in (rows, descents.MANY_MESSAGES)
+        request.plan(subject.group, subject.schemas, count) for count in (rows, descents.MANY_MESSAGES)
     )
-    others, paper = wanted.others(descents.MESSAGE_ROWS - 1), request is not spec
+    others, paper = subject.others(descents.MESSAGE_ROWS - 1), request is not spec
     experiments = (
         *descents.message_experiments(few, request, _claims(few, spec, paper), others),
         *descents.canary_message_experiments(many, request, _claims(many, spec, paper)),
     )
-    return _target(wanted, experiments, 400, *notes)
+    return _target(subject, experiments, 400, *notes)
 
 
-def _descended(wanted: AuditTarget) -> Target:
-    plan, others = wanted.plan(wanted.rows(descents.FEW_ROWS)), wanted.others(descents.FEW_ROWS - 1)
-    if wanted.method == "slr":
-        return _target(wanted, descents.gradient_experiments(plan, wanted.spec, others), 24, OWN_ROWS)
-    tried = descents.margin_experiments(plan, wanted.spec, others)
-    return _target(wanted, tried, 24, SAME_NOISE, drawn=descents.margin_draws(plan))
+def _descended(subject: AuditTarget) -> Target:
+    plan, others = subject.plan(subject.rows(descents.FEW_ROWS)), subject.others(descents.FEW_ROWS - 1)
+    if subject.method == "slr":
+        return _target(subject, descents.gradient_experiments(plan, subject.spec, others), 24, OWN_ROWS)
+    tried = descents.margin_experiments(plan, subject.spec, others)
+    return _target(subject, tried, 24, SAME_NOISE, drawn=descents.margin_draws(plan))
 
 
-def _encrypted(wanted: AuditTarget) -> Target:
-    if getattr(wanted.spec.options, "defence", "sound") == "none":
+def _encrypted(subject: AuditTarget) -> Target:
+    if getattr(subject.spec.options, "defence", "sound") == "none":
         raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
-    rows = wanted.rows(descents.ENCRYPTED_ROWS)
-    step = options_of(wanted.spec.with_options(defence="sound"), EncryptedOptions).step_size
-    spec, request, notes = _requested(wanted, rows, "defence", learning_rate=min(1.0, step))
-    plan = request.plan(wanted.group, wanted.schemas, rows)
-    claims, others = _claims(plan, spec, request is not spec), wanted.others(descents.ENCRYPTED_ROWS - 1)
-    return _target(wanted, descents.encrypted_experiments(plan, request, claims, others), 24, *notes)
+    rows = subject.rows(descents.ENCRYPTED_ROWS)
+    step = options_of(subject.spec.with_options(defence="sound"), EncryptedOptions).step_size
+    spec, request, notes = _requested(subject, rows, "defence", learning_rate=min(1.0, step))
+    plan = request.plan(subject.group, subject.schemas, rows)
+    claims, others = _claims(plan, spec, request is not spec), subject.others(descents.ENCRYPTED_ROWS - 1)
+    return _target(subject, descents.encrypted_experiments(plan, request, claims, others), 24, *notes)
 
 
-def _each_record(wanted: AuditTarget) -> Target:
+def _each_record(subject: AuditTarget) -> Target:
     """Of methods by which what is seen of one record has nothing to do with the others."""
-    if wanted.method == "network":
-        tried = descents.network_experiments(wanted.plan(descents.MANY_EMBEDDED), wanted.spec)
+    if subject.method == "network":
+        tried = descents.network_experiments(subject.plan(descents.MANY_EMBEDDED), subject.spec)
         notes = descents.WORST, ALONE, descents.HOLDER_ONLY
-        return _target(wanted, tried, 60, *notes, program=descents.worst_session)
-    if wanted.method == "local":
-        tried = sums.local_experiments(wanted.plan(1), wanted.spec)
+        return _target(subject, tried, 60, *notes, program=descents.worst_session)
+    if subject.method == "local":
+        tried = sums.local_experiments(subject.plan(1), subject.spec)
     else:
-        tried = sums.one_shot_experiments(wanted.plan(sums.MANY), wanted.spec)
-    return _target(wanted, tried, 400, SAME_NOISE, ALONE)
+        tried = sums.one_shot_experiments(subject.plan(sums.MANY), subject.spec)
+    return _target(subject, tried, 400, SAME_NOISE, ALONE)
 
 
 def _requested(
-    wanted: AuditTarget, rows: int, choice: str, **paper: float
+    subject: AuditTarget, rows: int, choice: str, **paper: float
 ) -> tuple[TrainingSpec, TrainingSpec, list[str]]:
     """What is proved with so few rows, what is run, another where a paper's formula is asked for, and notes."""
-    batch, notes = getattr(wanted.spec.options, "batch", None), [OWN_ROWS]
-    spec = wanted.spec.with_options(**{choice: "sound"})
+    batch, notes = getattr(subject.spec.options, "batch", None), [OWN_ROWS]
+    spec = subject.spec.with_options(**{choice: "sound"})
     if batch is not None and batch > rows:
         spec = spec.with_options(batch=None)
         notes.append(f"Batches of {batch} are audited as one batch of all people.")
-    if getattr(wanted.spec.options, choice, "sound") != "paper":
+    if getattr(subject.spec.options, choice, "sound") != "paper":
         return spec, spec, notes
     formula = spec.with_options(**{choice: "paper"}, **paper)
-    return spec, replace(formula, public=wanted.group.owners), notes
+    return spec, replace(formula, public=subject.group.owners), notes
 
 
 def _claims(plan: Plan, spec: TrainingSpec, paper: bool) -> list[AuditClaim]:
@@ -167,7 +167,7 @@ _BUILDERS: dict[str, Callable[[AuditTarget], Target]] = {
     "slr": _descended,
     "margin": _descended,
     "local": _each_record,
-    "intermediate": _messages,
+    "private-messages": _messages,
     "one-shot": _each_record,
     "encrypted": _encrypted,
     "network": _each_record,

@@ -42,9 +42,9 @@ class Claim:
         """
         if own is not None and hmac.compare_digest(self.tag, _tag(own, "knows", self.holder, self.run)):
             return _tag(own, "proves", self.holder, self.run)
-        found = "this ledger ends before it" if own is None else "this ledger has another one in its place"
+        fault = "this ledger ends before it" if own is None else "this ledger has another one in its place"
         raise LedgerAltered(
-            f"{where}: {self.holder} says that it holds a receipt for entry {self.entry}, and {found}: an old copy was "
+            f"{where}: {self.holder} says that it holds a receipt for entry {self.entry}, and {fault}: an old copy was "
             "put back, or entries were cut off or written anew, and what they counted is not counted here. Nothing was "
             "charged. "
             f"Restore the newest copy, and compare it with `colonnade ledger PARTY --witness` and an export of "

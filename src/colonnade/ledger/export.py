@@ -112,17 +112,17 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     return data
 
 
-def _signer(data: dict[str, Any], where: str, wanted: bytes | None) -> str | None:
+def _signer(data: dict[str, Any], where: str, key: bytes | None) -> str | None:
     signature = data.pop("signature", None)
     if signature is None:
-        if wanted is not None:
+        if key is not None:
             raise LedgerAltered(f"{where} is not signed, and a signature was asked for.")
         return None
     try:
         public, value = bytes.fromhex(signature["public"]), bytes.fromhex(signature["value"])
     except (KeyError, TypeError, ValueError):
         raise LedgerAltered(f"{where}: its signature cannot be read.") from None
-    if wanted is not None and public != wanted:
+    if key is not None and public != key:
         raise LedgerAltered(f"{where} is signed by another key than the one given.")
     if not signed_by(public, value, canonical(data).encode(), purpose=_PURPOSE):
         raise LedgerAltered(f"{where} does not match its signature, so it was changed after it was signed.")
@@ -132,14 +132,14 @@ def _signer(data: dict[str, Any], where: str, wanted: bytes | None) -> str | Non
 def signing_key(path: Path) -> SigningKey:
     """The key in a file; a new one, readable by its owner alone, if there is no such file."""
     if not path.exists():
-        made = SigningKey.generate(SystemRandomness())
+        key = SigningKey.generate(SystemRandomness())
         try:
             opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise CannotWrite(f"--key: {path} cannot be made ({error.strerror}).") from None
         with os.fdopen(opened, "w", encoding="ascii") as file:
-            file.write(f"{_KEY_HEADER}\n{made.secret.hex()}\n")
-        return made
+            file.write(f"{_KEY_HEADER}\n{key.secret.hex()}\n")
+        return key
     try:
         return parse_key(path.read_text(encoding="ascii"))
     except OSError as error:

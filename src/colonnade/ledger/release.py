@@ -86,13 +86,13 @@ class HoldoutSplit:
         return cls(bytes.fromhex(data["key"]), data["share"], data["rules"])
 
 
-def counted_part(part: Part | None, cut: str, unit: str) -> str:
+def counted_part(part: Part | None, split: str, unit: str) -> str:
     """In which part of a data set cut so a release counts for a unit; empty where it counts in every part.
 
     It does if it was over the whole data set, if the data set was cut otherwise for it, and for whole columns, of which
     every part has some.
     """
-    if part is None or part.cut != cut or isinstance(parse_unit(unit), ColumnsOf):
+    if part is None or part.cut != split or isinstance(parse_unit(unit), ColumnsOf):
         return ""
     return part.name
 

@@ -263,10 +263,10 @@ class LedgerState:
         """
         releases = self.released.get(account.dataset, [])
         counted, spent = self._lost.setdefault((account, delta), (0, Spent()))
-        cut = self.split_of(account.dataset)
+        split = self.split_of(account.dataset)
         for release in releases[counted:]:
-            part = counted_part(release.part, cut, account.unit)
-            spent.otherwise += release.part is not None and release.part.cut != cut
+            part = counted_part(release.part, split, account.unit)
+            spent.otherwise += release.part is not None and release.part.cut != split
             spent.take(release, bound(release, account, delta), part)
         self._lost[account, delta] = (len(releases), spent)
         return spent

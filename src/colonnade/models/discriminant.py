@@ -13,7 +13,7 @@ from scipy.special import betaincinv, expit, log_expit, log_ndtr, ndtri
 
 from colonnade.data.labels import LabelBlock
 from colonnade.errors import DrownedByNoise
-from colonnade.models.moments import ClassMoments, decompose, floor_of, held
+from colonnade.models.moments import ClassMoments, decompose, eigenvalues, floor_of
 
 Array = NDArray[np.float64]
 
@@ -87,12 +87,12 @@ def log_odds(share: float, explained: float) -> LogOdds:
     return least_cross_entropy(share, (normal_law(share, explained), beta_law(share, explained)))
 
 
-def least_cross_entropy(share: float, laws: tuple[ScoreLaw, ...]) -> LogOdds:
+def least_cross_entropy(share: float, models: tuple[ScoreLaw, ...]) -> LogOdds:
     """The line of the least mean cross-entropy over these laws: Newton's method on a convex objective."""
-    scores = np.concatenate([part for law in laws for part in (law.first, law.second)]) - share
-    weights = np.concatenate([chance * law.weights for law in laws for chance in (1.0 - share, share)])
-    weights = weights / len(laws)
-    is_second = np.tile(np.repeat([0.0, 1.0], len(_PLACES)), len(laws))
+    scores = np.concatenate([part for law in models for part in (law.first, law.second)]) - share
+    weights = np.concatenate([chance * law.weights for law in models for chance in (1.0 - share, share)])
+    weights = weights / len(models)
+    is_second = np.tile(np.repeat([0.0, 1.0], len(_PLACES)), len(models))
     sign = 2.0 * is_second - 1.0
     unit = float(np.sqrt(weights @ scores**2))
     rows = np.column_stack([scores / unit, np.ones_like(scores)])
@@ -176,7 +176,7 @@ def binary_score(
         (float(difference @ weights) - factor * spectrum.inverse_trace) / n,
         math.sqrt(max(4.0 * factor * float(weights @ weights) - noisy, noisy)) / n,
     )
-    variance = float(held(spectrum.observed, moments.noise) @ (spectrum.vectors.T @ weights) ** 2) / n
+    variance = float(eigenvalues(spectrum.observed, moments.noise) @ (spectrum.vectors.T @ weights) ** 2) / n
     # Never sharpened: where the floor holds directions back, how far is itself known through noise alone.
     gain = covariance / max(covariance, variance) if covariance > 0 else 0.0
     return Score(

@@ -84,9 +84,9 @@ def _effects(
                 }
             )
     return [
-        {"row": row, "columns": sorted(found_columns, key=lambda item: -item["range"])}
-        for row, found_columns in zip(rows, columns, strict=True)
-        if found_columns
+        {"row": row, "columns": sorted(entries, key=lambda item: -item["range"])}
+        for row, entries in zip(rows, columns, strict=True)
+        if entries
     ]
 
 

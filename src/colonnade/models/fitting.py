@@ -82,7 +82,7 @@ def obtain(
     requested = checked_options(chosen, options or {})
     if chosen.trains != "linear":
         raise InputError(_instead(f"method = {method!r} trains a network.", task, chosen.trains))
-    _check_loss(task, given=getattr(requested, "loss", None) or "", wanted=loss)
+    _check_loss(task, given=getattr(requested, "loss", None) or "", loss=loss)
     if isinstance(source, Federation):
         # Features are coded as the first label asks, whichever is learnt.
         coded: Task = labels[0].task if len(labels) > 1 else task
@@ -136,14 +136,14 @@ def linear_of(model: TrainedModel, *, task: Task, loss: str = "") -> LinearModel
     """A model that was learnt, if it is linear and of this loss; an `InputError` names the estimator for another."""
     if not isinstance(model, LinearModel):
         raise InputError(_instead("this model is a network.", task, "network"))
-    _check_loss(task, given=model.loss, wanted=loss)
+    _check_loss(task, given=model.loss, loss=loss)
     return model
 
 
-def _check_loss(task: Task, *, given: str, wanted: str) -> None:
+def _check_loss(task: Task, *, given: str, loss: str) -> None:
     own = DEFAULT_LOSS.get(task, "")
-    given, wanted = given or own, wanted or own
-    if given != wanted and LOSSES[given].estimator != LOSSES[wanted].estimator:
+    given, loss = given or own, loss or own
+    if given != loss and LOSSES[given].estimator != LOSSES[loss].estimator:
         raise InputError(_instead(f"loss = {given!r} makes another kind of model.", task, given))
 
 

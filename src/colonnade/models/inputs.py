@@ -190,24 +190,24 @@ def selected(
     encoders: Encoders, columns: Iterable[str] | None, parties: Iterable[str] | None
 ) -> tuple[NDArray[np.intp], tuple[tuple[str, Encoder], ...]]:
     """The places of the features of these units, and their encoders; what is not held is a `DataError`."""
-    held, known = units(encoders), [party for party, _ in encoders]
+    selection, known = units(encoders), [party for party, _ in encoders]
     if parties is not None:
         chosen_parties = _listed("parties", parties)
         for party in chosen_parties:
             if party not in known:
                 holds = f"it has those of {', '.join(known)}." + nearest_name(party, known)
                 raise DataError(f"this release holds no columns of party {party!r}; {holds}")
-        held = tuple(unit for unit in held if unit.party in chosen_parties)
+        selection = tuple(unit for unit in selection if unit.party in chosen_parties)
     if columns is not None:
-        held = _of_columns(held, _listed("columns", columns))
-    if not held:
+        selection = _of_columns(selection, _listed("columns", columns))
+    if not selection:
         raise DataError("no columns were selected. Name at least one, or leave the argument out for all.")
-    places = np.concatenate([np.arange(unit.span.start, unit.span.stop) for unit in held])
+    places = np.concatenate([np.arange(unit.span.start, unit.span.stop) for unit in selection])
     kept = []
     for party, encoder in encoders:
-        names = {column.name for unit in held if unit.party == party for column in unit.columns}
+        names = {column.name for unit in selection if unit.party == party for column in unit.columns}
         if names:
-            keeps_map = any(unit.mapped and unit.party == party for unit in held)
+            keeps_map = any(unit.mapped and unit.party == party for unit in selection)
             chosen = tuple(column for column in encoder.columns if column.name in names)
             kept.append((party, Encoder(chosen, encoder.mode, encoder.map if keeps_map else None)))
     return places, tuple(kept)
@@ -219,10 +219,10 @@ def _listed(argument: str, names: Iterable[str]) -> list[str]:
     return list(names)
 
 
-def _of_columns(held: tuple[ReleaseUnit, ...], columns: list[str]) -> tuple[ReleaseUnit, ...]:
+def _of_columns(candidates: tuple[ReleaseUnit, ...], columns: list[str]) -> tuple[ReleaseUnit, ...]:
     chosen: set[str] = set()
     left = set(columns)
-    for unit in held:
+    for unit in candidates:
         if left & set(unit.names):
             chosen.add(unit.name)
             left -= set(unit.names)
@@ -243,15 +243,15 @@ def _of_columns(held: tuple[ReleaseUnit, ...], columns: list[str]) -> tuple[Rele
             left -= inside
     for name in columns:
         if name in left:
-            raise DataError(_not_held(name, held))
-    return tuple(unit for unit in held if unit.name in chosen)
+            raise DataError(_absence(name, candidates))
+    return tuple(unit for unit in candidates if unit.name in chosen)
 
 
-def _not_held(name: str, held: tuple[ReleaseUnit, ...]) -> str:
-    shared = [unit.name for unit in held if unit.name == f"{unit.party}.{name}"]
+def _absence(name: str, candidates: tuple[ReleaseUnit, ...]) -> str:
+    shared = [unit.name for unit in candidates if unit.name == f"{unit.party}.{name}"]
     if shared:
         return f"more than one party has a column {name!r}. Say which: {', '.join(shared)}."
-    known = [unit.name for unit in held]
-    also = [column.name for unit in held if unit.mapped for column in unit.columns]
+    known = [unit.name for unit in candidates]
+    also = [column.name for unit in candidates if unit.mapped for column in unit.columns]
     shown = f" It holds {', '.join(known[:8])}{' and others' if len(known) > 8 else ''}."
     return f"this release holds no column {name!r}." + (nearest_name(name, known + also) or shown)

@@ -190,13 +190,13 @@ def deflated(values: Array, noise: float) -> Array:
     return np.asarray(np.sqrt(np.maximum(inside**2 - edge**2, 0.0)))
 
 
-def held(values: Array, noise: float) -> Array:
+def eigenvalues(values: Array, noise: float) -> Array:
     """As `deflated`, where those inside the noise share what is left of the trace, which is right up to s√(2d)."""
-    held = deflated(values, noise)
+    own = deflated(values, noise)
     inside = values <= noise_edge(noise, len(values))
     if inside.any():
-        held[inside] = max(0.0, float(values.sum() - held.sum()) / np.count_nonzero(inside))
-    return held
+        own[inside] = max(0.0, float(values.sum() - own.sum()) / np.count_nonzero(inside))
+    return own
 
 
 @dataclass(frozen=True, eq=False)

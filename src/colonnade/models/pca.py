@@ -58,11 +58,11 @@ class PCA(Saved, Estimator):
     def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
         """Learn from a release with any label or none, or from a federation that makes one."""
         refuse_labels(y)
-        wanted = self.n_components
-        if wanted is not None and (
-            isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1
+        count = self.n_components
+        if count is not None and (
+            isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1
         ):
-            raise InputError(f"n_components = {wanted!r} is neither None nor a whole number from 1.")
+            raise InputError(f"n_components = {count!r} is neither None nor a whole number from 1.")
         # Before a release is paid for that could not be used.
         if isinstance(source, MomentRelease):
             self._check_width(source.columns)
@@ -77,7 +77,7 @@ class PCA(Saved, Estimator):
         coarse = release.gamma < LEAST_GAMMA_NEAREST
         lift = release.rows / (4.0 * release.gamma**2) if coarse else 0.0
         principal = principal_directions(scatter, centre=self.centre, lift=lift)
-        kept = principal.learnable if wanted is None else int(wanted)
+        kept = principal.learnable if count is None else int(count)
         if kept > principal.learnable or not kept:
             rest = (
                 f"the other {kept - principal.learnable} asked for are noise"

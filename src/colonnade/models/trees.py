@@ -66,9 +66,9 @@ class GradientBoostedTrees(Classifier):
         self.columns_ = model.margins.columns
         levels, classes = draw_levels(model.fit, self.rows, SeededRandomness(f"trees {self.seed}"))
         features = _features(self.columns_, levels)
-        held = np.arange(self.rows) % HELD_OUT == 0
-        training = lightgbm.Dataset(features[~held], classes[~held], free_raw_data=False)
-        validation = lightgbm.Dataset(features[held], classes[held], reference=training)
+        held_out = np.arange(self.rows) % HELD_OUT == 0
+        training = lightgbm.Dataset(features[~held_out], classes[~held_out], free_raw_data=False)
+        validation = lightgbm.Dataset(features[held_out], classes[held_out], reference=training)
         settings = {
             "objective": "binary",
             "max_depth": DEPTH,
@@ -89,14 +89,14 @@ class GradientBoostedTrees(Classifier):
         )
         self.classes_ = release.label.values
         linear = matched_rule(model.margins, model.fit)
-        parts = [column.codes[codes[held]] for column, codes in zip(self.columns_, levels, strict=True)]
+        parts = [column.codes[codes[held_out]] for column, codes in zip(self.columns_, levels, strict=True)]
         straight = np.concatenate(parts, axis=1) @ linear.coefficients + linear.intercept
-        scores = self.booster_.predict(features[held], raw_score=True)
+        scores = self.booster_.predict(features[held_out], raw_score=True)
         self.check_ = {
-            "held_out_rows": int(held.sum()),
+            "held_out_rows": int(held_out.sum()),
             "trees": int(self.booster_.best_iteration or self.booster_.num_trees()),
-            "auc": _auc(scores, classes[held]),
-            "linear_auc": _auc(straight, classes[held]),
+            "auc": _auc(scores, classes[held_out]),
+            "linear_auc": _auc(straight, classes[held_out]),
         }
         self.advice_ = self._advice(release)
         gains = self.booster_.feature_importance("gain").astype(np.float64)

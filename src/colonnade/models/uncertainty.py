@@ -57,8 +57,8 @@ class Rule:
             names = release.label.classes
             rule = binary_rule if len(names) == 2 else multiclass_rule
             quiet = replace(classes, noise=classes.noise * scale)
-            made = rule(quiet, floor=floor / scale, ridge=self.ridge, unbias=self.unbias, names=names)
-            return made.coefficients
+            fit = rule(quiet, floor=floor / scale, ridge=self.ridge, unbias=self.unbias, names=names)
+            return fit.coefficients
         values = release.value_moments()
         values = replace(values, noise=values.noise * scale)
         line = least_squares(values, floor=floor / scale, ridge=self.ridge, unbias=self.unbias)

@@ -146,7 +146,7 @@ def chord_error(law: Law, start: int, log_length: int, *, left: int, right: int)
     return min(bend, left - right + 2 * SLACK) + 4 * SLACK
 
 
-def cut(law: Law, limit: int) -> list[tuple[int, int, int, int, int]]:
+def split(law: Law, limit: int) -> list[tuple[int, int, int, int, int]]:
     """At most `limit` cells (start, log_length, mass at start, mass at end, error) that cover [0, 2^m).
 
     The cell that costs most is halved first. A cell's cost is what its band and the steps of its
@@ -177,7 +177,7 @@ def make_cells(law: Law) -> tuple[Cell, ...]:
     """The cells of a law: mirrored about 0 if two-sided, tails last."""
     tails = law.tails()
     columns = COLUMNS if tails is None else COLUMNS - 2
-    pieces = cut(law, columns // 2 if law.two_sided else columns)
+    pieces = split(law, columns // 2 if law.two_sided else columns)
     cells = [Cell(a, s, f, g, e, f + SLACK if s else f) for a, s, f, g, e in pieces]
     if law.two_sided:
         # [a, b) becomes [-b, -a): its largest mass is at the right end, and a single point -b has mass(b).

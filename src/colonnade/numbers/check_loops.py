@@ -131,17 +131,17 @@ def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) ->
             x += 1
         x -= x & 1
         rest = m - x * x
-        found = False
+        hit = False
         while x >= 0 and rest >> 2 < roots.size:
             a = int64(roots[rest >> 2])
             if a >= 0:
                 b = int64(int(math.sqrt(float64(rest - a * a)) + 0.5))
                 out[i, 0], out[i, 1], out[i, 2] = x, a, b
-                found = True
+                hit = True
                 break
             rest += 4 * x - 4
             x -= 2
-        if not found:
+        if not hit:
             missed[misses] = i
             misses += 1
     return missed[:misses]

@@ -130,20 +130,20 @@ def forecast(
     if costed and matching is not None and (added := matching.cost(plan)) is not None:
         cost = weighted([(1.0, cost), (1.0, added)])
     said = "no simulation was asked for"
-    made = Forecast(cost, whole, method.noise(plan), None, said, split)
+    result = Forecast(cost, whole, method.noise(plan), None, said, split)
     if not simulated:
-        return made
+        return result
     if method.twin is None and seconds > pilot_runs.effort:
         said = f"a simulation takes about {seconds:.0f} s, and --effort allows {pilot_runs.effort:g} s"
-        return replace(made, unknown=said)
+        return replace(result, unknown=said)
     try:
         trial = pilot_runs.trials(method, spec, plan, components=components)
         expected = expect(pilot_runs, method, plan, trial, pilot_runs.draws)
     except ColonnadeError as error:
-        return replace(made, unknown=str(error))
+        return replace(result, unknown=str(error))
     if not expected.known:
-        return replace(made, unknown=NOTHING_LEFT)
-    return replace(made, expected=expected, unknown="", trial=trial)
+        return replace(result, unknown=NOTHING_LEFT)
+    return replace(result, expected=expected, unknown="", trial=trial)
 
 
 def expect(pilot_runs: PilotRuns, method: Method, plan: Plan, trial: Trial, draws: int) -> Expected:
@@ -201,7 +201,7 @@ def race(entered: Sequence[Forecast], *, seconds: float) -> tuple[Forecast, ...]
     """
     forecasts, spent = list(entered), 0.0
     while True:
-        known = {place: made.expected for place, made in enumerate(forecasts) if made.expected is not None}
+        known = {place: one.expected for place, one in enumerate(forecasts) if one.expected is not None}
         best = list(known.values())[best_of(list(known.values()))] if known else None
         running = {
             place: each
@@ -255,7 +255,7 @@ class Law:
 
 
 # As `python -m reproduction --only what_to_expect` found them; a test holds them to its results.
-LAWS = {
+POWER_LAWS = {
     "moments": Law(0.00951, 0.539, 1.03, 1.75),
     "margin": Law(0.023, 0.749, 0.834, 1.7),
 }
@@ -264,9 +264,9 @@ LAWS = {
 def expected_loss(plan: Plan) -> dict[str, Any] | None:
     """None where the study says nothing: other methods and tasks, more classes, several labels."""
     if isinstance(plan, MarginPlan):
-        law, noise, studied = LAWS["margin"], plan.deviation, True
+        law, noise, studied = POWER_LAWS["margin"], plan.deviation, True
     elif isinstance(plan, MomentsPlan):
-        law, noise = LAWS["moments"], noise_of(plan)
+        law, noise = POWER_LAWS["moments"], noise_of(plan)
         studied = plan.spec.task == "classification" and not (plan.conditional or plan.several)
     else:
         return None
@@ -314,10 +314,10 @@ def schemas_of(federation: Federation) -> dict[str, PublicSchema]:
 
 def people_of(federation: Federation) -> int:
     """How many people there are at most, by the numbers that parties show each other."""
-    held = min(
+    people = min(
         max(table.rows, federation.shown_ids.get(party, 0)) for party, table in federation.tables.items()
     )
-    return trained_on(held, federation.held_out)
+    return trained_on(people, federation.held_out)
 
 
 def trained_on(rows: int, held_out: float | None) -> int:
@@ -353,10 +353,10 @@ def default_for(
     try:
         for each in (usual, simple):
             trial = pilot_runs.trials(each, specs[each.name], plans[each.name])
-            found = expect(pilot_runs, each, plans[each.name], trial, TRIALS)
+            expected = expect(pilot_runs, each, plans[each.name], trial, TRIALS)
             # Where noise left nothing to learn, the error is that of guessing.
             errors[each.name] = replace(
-                found, errors=tuple(guessing if error is None else error for error in found.errors)
+                expected, errors=tuple(guessing if error is None else error for error in expected.errors)
             )
     except ColonnadeError:
         return name, because

@@ -89,12 +89,12 @@ class Matching:
     schemas: Mapping[str, PublicSchema]
     alignment: Alignment
     rows: int
-    held: Mapping[str, int]
+    counts: Mapping[str, int]
     _costs: dict[str, Cost] = field(default_factory=dict, repr=False)
 
     def by(self, plan: Plan) -> Way | None:
         """None where their ids are simply equal."""
-        alike = all(count == self.rows for count in self.held.values())
+        alike = all(count == self.rows for count in self.counts.values())
         if self.alignment == "equal" or (self.alignment == "auto" and alike):
             return None
         return "server" if self.alignment == "server" or self._offered(plan) else "curve"
@@ -105,7 +105,7 @@ class Matching:
             return None
         key = way or "offered"
         if key not in self._costs:
-            few = dict.fromkeys(self.held, _FEW)
+            few = dict.fromkeys(self.counts, _FEW)
             added = (
                 self._matched(way) if way else self._aligned("auto", _FEW, few, in_shares=True, moved=False)
             )
@@ -118,14 +118,14 @@ class Matching:
         return self.alignment == "auto" and by_default(self.group, in_shares=isinstance(plan, SharedPlan))
 
     def _matched(self, way: Way) -> Cost:
-        (few, more), largest, shared = SIZES[way], max(self.held.values()), way == "server"
+        (few, more), largest, shared = SIZES[way], max(self.counts.values()), way == "server"
         if largest <= more:
-            return self._aligned(self.alignment, self.rows, self.held, in_shares=shared)
+            return self._aligned(self.alignment, self.rows, self.counts, in_shares=shared)
         shorter, longer = (
             self._aligned(
                 self.alignment,
                 max(1, self.rows * size // largest),
-                {party: max(1, count * size // largest) for party, count in self.held.items()},
+                {party: max(1, count * size // largest) for party, count in self.counts.items()},
                 in_shares=shared,
             )
             for size in (few, more)
@@ -135,10 +135,10 @@ class Matching:
         if not shared:
             return line
         # Bytes are known: all but the lists are of one length, and what lists take is computed.
-        held = dict.fromkeys(self.held, _FEW + 1)
-        short = self._aligned(self.alignment, _FEW, held, in_shares=True)
+        short_counts = dict.fromkeys(self.counts, _FEW + 1)
+        short = self._aligned(self.alignment, _FEW, short_counts, in_shares=True)
         sent = dict(short.sent)
-        lists, short_lists = list_bytes(self.group, self.held), list_bytes(self.group, held)
+        lists, short_lists = list_bytes(self.group, self.counts), list_bytes(self.group, short_counts)
         for key, size in lists.items():
             sent[key] += size - short_lists[key]
         return replace(short, sent=sent, seconds=line.seconds)
@@ -147,14 +147,14 @@ class Matching:
         self,
         alignment: Alignment,
         rows: int,
-        held: Mapping[str, int],
+        counts: Mapping[str, int],
         *,
         in_shares: bool = False,
         moved: bool = True,
     ) -> Cost:
         """The cost of aligning alone, for parties with `rows` people in common, in different orders if `moved`."""
         tables = {}
-        for number, (party, count) in enumerate(held.items()):
+        for number, (party, count) in enumerate(counts.items()):
             ids = [f"person {place}" for place in range(rows)]
             ids += [f"{party} {place}" for place in range(count - rows)]
             if alignment != "equal" and moved:

@@ -57,7 +57,7 @@ class SyntheticPeople:
     tested: int = 0
     seed: str = "invented people"
     draw: int = 0
-    _made: dict[str, Block] = field(default_factory=dict)
+    _blocks: dict[str, Block] = field(default_factory=dict)
 
     def tables(self, rows: int) -> dict[str, Table]:
         return {party: self.table(party, 0, rows) for party in self.schemas}
@@ -67,10 +67,10 @@ class SyntheticPeople:
         return {party: self.table(party, self.people, self.people + self.tested) for party in self.schemas}
 
     def table(self, party: str, start: int, stop: int, ids: Sequence[str] = ()) -> Table:
-        if party not in self._made:
-            self._made[party] = self._block(party)
+        if party not in self._blocks:
+            self._blocks[party] = self._block(party)
         part = slice(start, stop)
-        rows = self._made[party].each(lambda values: values[part], stop - start)
+        rows = self._blocks[party].each(lambda values: values[part], stop - start)
         names = ids or [f"person {number}" for number in range(start, stop)]
         return Table.of_rows(
             party, ArrayRows("synthetic people", rows, names), self.schemas[party].with_ids()
@@ -151,9 +151,9 @@ class TrialError(float):
     auc: float | None
 
     def __new__(cls, error: float, auc: float | None = None) -> TrialError:
-        made = super().__new__(cls, error)
-        made.auc = auc
-        return made
+        instance = super().__new__(cls, error)
+        instance.auc = auc
+        return instance
 
 
 Trial = Callable[[int], TrialError | None]
@@ -204,10 +204,10 @@ class PilotRuns:
         self, method: Method, spec: TrainingSpec, plan: Plan, *, traced: bool = False
     ) -> tuple[Cost, TrainingResult]:
         """With `traced` the most memory is measured, which takes time of its own."""
-        made = self._people.get("pilots")
-        if made is None or made.people < plan.rows:
-            made = self._people["pilots"] = SyntheticPeople(self.schemas, plan.rows)
-        stage = PilotFederation(plan.group, made.tables(plan.rows), plan=plan, seed=0)
+        population = self._people.get("pilots")
+        if population is None or population.people < plan.rows:
+            population = self._people["pilots"] = SyntheticPeople(self.schemas, plan.rows)
+        stage = PilotFederation(plan.group, population.tables(plan.rows), plan=plan, seed=0)
         if traced:
             tracemalloc.start()
         try:
@@ -239,8 +239,8 @@ class PilotRuns:
             accepted_delta=plan.delta,
             alignment="equal",
         )
-        made: Plan = smaller.plan(plan.group, tuple(self.schemas[owner] for owner in plan.group.owners), rows)
-        return made
+        trial: Plan = smaller.plan(plan.group, tuple(self.schemas[name] for name in plan.group.owners), rows)
+        return trial
 
     def trials(
         self, method: Method, spec: TrainingSpec, plan: Plan, *, components: int | None = None
@@ -251,11 +251,11 @@ class PilotRuns:
             tables = self._trial_people(rows, number).tables(rows)
             with _without_warnings():
                 if method.twin is not None:
-                    found = method.twin(smaller, tables, SeededRandomness(f"trial {number}"))
+                    result = method.twin(smaller, tables, SeededRandomness(f"trial {number}"))
                 else:
                     stage = PilotFederation(plan.group, tables, plan=smaller, seed=number)
-                    found = method.train(stage, spec)
-                return self._score(spec.task, found, rows, number, components)
+                    result = method.train(stage, spec)
+                return self._score(spec.task, result, rows, number, components)
 
         return trial
 

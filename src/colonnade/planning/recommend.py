@@ -265,7 +265,7 @@ class Candidates:
         method = item.method
         try:
             method.needs()
-            made = forecast(
+            prediction = forecast(
                 self.pilot_runs,
                 method,
                 self.spec_of(method),
@@ -277,10 +277,10 @@ class Candidates:
             )
         except ColonnadeError as failure:
             return replace(item, reason=str(failure))
-        if costed or made.expected is not None:
-            return replace(item, forecast=made)
-        if made.unknown != forecasts.NOTHING_LEFT:
-            return replace(item, reason=made.unknown)
+        if costed or prediction.expected is not None:
+            return replace(item, forecast=prediction)
+        if prediction.unknown != forecasts.NOTHING_LEFT:
+            return replace(item, reason=prediction.unknown)
         return replace(item, passed="in trials of its twin, which has its noise, nothing was left to learn")
 
     def settled(self, item: Candidate, best: Known | None) -> Candidate:
@@ -297,11 +297,11 @@ class Candidates:
             if method.kernel == "powers" and not difference(best[1], expected).worse:
                 said += f", no smaller than that of {name} beyond chance, and encryption takes far longer"
                 return replace(item, forecast=None, passed=said)
-        made = self.rehearsed(replace(item, forecast=None), simulated=False)
-        if made.forecast is None:
-            return made
+        entry = self.rehearsed(replace(item, forecast=None), simulated=False)
+        if entry.forecast is None:
+            return entry
         trial = item.forecast.trial
-        return replace(made, forecast=replace(made.forecast, expected=expected, unknown="", trial=trial))
+        return replace(entry, forecast=replace(entry.forecast, expected=expected, unknown="", trial=trial))
 
     def all(self, named: Collection[str] | None, *, simulated: bool, work: Work) -> tuple[Candidate, ...]:
         """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned.
@@ -333,8 +333,8 @@ class Candidates:
             if item.admitted is not False and item.forecast is not None
         }
         raced = forecasts.race(tuple(entered.values()), seconds=self.pilot_runs.effort)
-        for name, made in zip(entered, raced, strict=True):
-            entries[name] = replace(entries[name], forecast=made)
+        for name, prediction in zip(entered, raced, strict=True):
+            entries[name] = replace(entries[name], forecast=prediction)
         known = _eligible(tuple(item for name, item in entries.items() if name not in later))
         best = known[best_of([expected for _, expected in known])] if known else None
         return tuple(self.settled(item, best) if name in later else item for name, item in entries.items())
@@ -412,17 +412,17 @@ def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...]) -> 
 
 
 def _left_out(best: Known, entries: tuple[Candidate, ...], known: list[Known]) -> list[str]:
-    made = [item for item in entries if item.forecast is not None and item.admitted is not False]
+    candidates = [item for item in entries if item.forecast is not None and item.admitted is not False]
     left = {
         "{} would leave the model in parts with the parties, which the job does not ask for.": [
-            item for item in made if item.expected is not None and item not in [one for one, _ in known]
+            item for item in candidates if item.expected is not None and item not in [one for one, _ in known]
         ],
         "Too few trials to compare it with: {}.": [
             item
             for item, expected in known
             if item is not best[0] and difference(best[1], expected).pairs < FEWEST_PAIRS
         ],
-        "Nothing foretells the error of {}.": [item for item in made if item.expected is None],
+        "Nothing foretells the error of {}.": [item for item in candidates if item.expected is None],
         "A budget refuses {}.": [item for item in entries if item.admitted is False],
     }
     in_parts = best[0].forecast is not None and best[0].forecast.split

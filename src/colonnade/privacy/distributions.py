@@ -143,9 +143,9 @@ def worst_pairs(
     """The laws (S_(i+b), S_i), one pair in each row."""
     total = contributors * trials
     highs, lows = _binomials(total, high, low), _binomials(total, low, high)
-    laws = np.stack([np.convolve(highs[i], lows[total - i]) for i in range(total + 1)])
-    laws.setflags(write=False)
-    return laws[trials:], laws[: total + 1 - trials]
+    distributions = np.stack([np.convolve(highs[i], lows[total - i]) for i in range(total + 1)])
+    distributions.setflags(write=False)
+    return distributions[trials:], distributions[: total + 1 - trials]
 
 
 def _largest_renyi(contributors: int, trials: int, high: float, low: float, order: float) -> float:
@@ -166,10 +166,10 @@ def _logarithms(
 
 def _binomials(total: int, one: float, zero: float) -> list[NDArray[np.float64]]:
     """The laws of 0 … total coins with these probabilities of one and zero."""
-    laws = [np.ones(1)]
+    distributions = [np.ones(1)]
     for _ in range(total):
-        laws.append(np.convolve(laws[-1], (zero, one)))
-    return laws
+        distributions.append(np.convolve(distributions[-1], (zero, one)))
+    return distributions
 
 
 def probabilities(event: PoissonBinomial) -> tuple[float, float]:

@@ -375,12 +375,12 @@ def _from_data(data: Any) -> Any:
             )
         kind = _KINDS[data["kind"]]
         expected = {field.name for field in dataclasses.fields(kind)}
-        found = set(data) - {"kind"}
+        fields = set(data) - {"kind"}
         if kind is Approximated:
-            expected -= {"bits"} - found
-        if found != expected:
+            expected -= {"bits"} - fields
+        if fields != expected:
             raise ValueError(
-                f"event {data['kind']!r} has the fields {sorted(expected)}, found {sorted(found)}"
+                f"event {data['kind']!r} has the fields {sorted(expected)}, found {sorted(fields)}"
             )
         return kind(**{name: _from_data(data[name]) for name in expected})
     if isinstance(data, (list, tuple)):
@@ -420,7 +420,7 @@ def itemise(event: Event) -> Items:
     return Items(
         frozenset((leaf, times) for leaf, times in counts.items() if times),
         draws.total(),
-        sum((Fraction(made, 2**bits) for bits, made in draws.items()), Fraction(0)),
+        sum((Fraction(count, 2**bits) for bits, count in draws.items()), Fraction(0)),
     )
 
 

@@ -208,8 +208,8 @@ async def wait_for_approval(
         return
     for owner in asking:
         party.progress(f"{STEP} of {owner}", 0, 1)
-    heard = [
-        asyncio.create_task(_heard(party, owner, owner in asking))
+    replies = [
+        asyncio.create_task(_hear_approval(party, owner, owner in asking))
         for owner in party.group.owners
         if owner != party.name
     ]
@@ -221,7 +221,7 @@ async def wait_for_approval(
             for member in party.group.others(party.name):
                 await tell(party, member, STEP, Message())
 
-    tasks = [asyncio.create_task(ready()), *heard]
+    tasks = [asyncio.create_task(ready()), *replies]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
@@ -236,7 +236,7 @@ async def wait_for_approval(
         party.progress(f"{STEP} of {owner}", 1, 1)
 
 
-async def _heard(party: Party, owner: str, asks: bool) -> None:
+async def _hear_approval(party: Party, owner: str, asks: bool) -> None:
     try:
         await hear(party, owner, STEP)
         party.progress(f"{STEP} of {owner}", 1, 1)
@@ -284,7 +284,7 @@ class PartSpec:
     name: PartName
     rules: str = ""
     known: HoldoutSplit | None = field(default=None, repr=False)
-    keep: Callable[[HoldoutSplit], None] = field(default=lambda _cut: None, repr=False)
+    keep: Callable[[HoldoutSplit], None] = field(default=lambda _split: None, repr=False)
 
     def people(self, rows: int) -> int:
         """How many of so many people are in the part, but for the luck of the cut."""
@@ -336,13 +336,13 @@ async def agree_on_split(party: Party) -> HoldoutSplit | None:
             if owner != party.name:
                 await tell(party, owner, "cut", Message({"key": key}))
     else:
-        heard = await hear(party, chooser, "cut")
-        announced = heard.fields.get("key")
+        message = await hear(party, chooser, "cut")
+        announced = message.fields.get("key")
         if type(announced) is not bytes or len(announced) != KEY_BYTES:
-            raise heard.wrong("it sent no key to cut the people by")
+            raise message.wrong("it sent no key to cut the people by")
         key = announced
-    cut = HoldoutSplit(key, requested.share, requested.rules)
+    split = HoldoutSplit(key, requested.share, requested.rules)
     if requested.known is None:
-        requested.keep(cut)
-    party.ledger = PartAccountant(party.ledger, cut.part(requested.name))
-    return cut
+        requested.keep(split)
+    party.ledger = PartAccountant(party.ledger, split.part(requested.name))
+    return split

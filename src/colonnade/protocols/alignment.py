@@ -110,12 +110,12 @@ async def _align_through_server(party: Party, table: Table) -> AlignedTable:
     spoilt = party.randomness.bytes(_DIGEST)
     common = table.take(rows) if len(rows) else None
     digest = _digest(party, "in order", Ids.of([]) if common is None else Ids.of_table(common))
-    held = [
+    matches = [
         await _holds(party, peer, digest if sound else spoilt)
         for peer in party.group.owners
         if peer != party.name
     ]
-    if not (sound and all(held)):
+    if not (sound and all(matches)):
         raise RemoteProtocolError(
             f"{party.name} at step 'people': the owners do not hold the same people after {party.group.server} matched "
             "them, so that it or one of the owners does not follow the protocol. Nothing was charged. Ask all what "
@@ -133,18 +133,18 @@ def _nobody(party: Party) -> PeopleDiffer:
     )
 
 
-def keep_part(aligned: AlignedTable | None, cut: HoldoutSplit | None, part: PartName) -> AlignedTable | None:
+def keep_part(people: AlignedTable | None, split: HoldoutSplit | None, part: PartName) -> AlignedTable | None:
     """The aligned people of one part. How many there are is public."""
-    if aligned is None or cut is None:
+    if people is None or split is None:
         return None
-    held_out = cut.held_out(aligned.table.ids())
+    held_out = split.held_out(people.table.ids())
     rows = np.flatnonzero(held_out if part == "held-out" else ~held_out)
     if not len(rows):
         raise TooFewPeople(
-            f"of {aligned.rows} people nobody is in the {part} part at held_out = {cut.share:g}; nothing was charged. "
+            f"of {people.rows} people nobody is in the {part} part at held_out = {split.share:g}; nothing was charged. "
             "Bring more people."
         )
-    return AlignedTable(aligned.table.take(rows), len(rows), aligned.digest)
+    return AlignedTable(people.table.take(rows), len(rows), people.digest)
 
 
 async def compare_people(party: Party, aligned: AlignedTable | None) -> None:

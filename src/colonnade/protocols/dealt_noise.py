@@ -23,7 +23,7 @@ from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Group
 
 Law = Literal["gaussian", "skellam"]
-LAWS: tuple[Law, ...] = ("gaussian", "skellam")
+DISTRIBUTIONS: tuple[Law, ...] = ("gaussian", "skellam")
 
 _UNBEATEN = Fraction(1 << 20)
 
@@ -93,7 +93,7 @@ def least_noise(
     epsilon: float,
     delta: float,
     drawn: Callable[[DealtNoise], object],
-    laws: tuple[Law, ...] = LAWS,
+    distributions: tuple[Law, ...] = DISTRIBUTIONS,
     bits: int = events.COARSE_BITS,
     digits: int = 6,
 ) -> DealtNoise:
@@ -104,7 +104,7 @@ def least_noise(
     """
     noises: list[DealtNoise] = []
     refused = PlanError("no law of noise was named")
-    for law in laws:
+    for law in distributions:
         if noises and noises[0].variance >= _UNBEATEN:
             break
         blank = DealtNoise(law, Fraction(1), bits if law == "gaussian" else events.COARSE_BITS)

@@ -375,7 +375,7 @@ class EvaluationSpec(Spec):
                 epsilon=most,
                 delta=blank.delta,
                 drawn=lambda dealt: dealt.vector.part(group.whole),
-                laws=(LAW,),
+                distributions=(LAW,),
                 bits=blank.bits,
             ).variance
 

@@ -357,8 +357,8 @@ async def serve(party: Party) -> None:
     lists = [
         await _hear_list(party, owner, size + DUMMIES) for owner, size in zip(owners, first, strict=True)
     ]
-    found = await asyncio.to_thread(common, lists)
-    for owner, named in zip(owners, found, strict=True):
+    masks = await asyncio.to_thread(common, lists)
+    for owner, named in zip(owners, masks, strict=True):
         for part in _parts(len(named), _SERVER_PLACES):
             bits = np.packbits(named[part])
             await tell(party, owner, "common places", Message(arrays={"places": bits}))

@@ -432,16 +432,16 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
         )
     holder = schemas[group.owners.index(holders[0])]
     label = holder.labels[0]
-    kind, wanted = label.kind, " or ".join(kinds_for(task))
+    kind, kinds = label.kind, " or ".join(kinds_for(task))
     if label.task != task and holder.more_labels:
         raise errors.LabelMismatch(
             f"of several labels the first says how columns are coded, and that of {holders[0]}, "
             f"{label.column!r}, is of kind {kind!r}. Write task = {label.task!r}, or declare one of kind "
-            f"{wanted} first."
+            f"{kinds} first."
         )
     if label.task != task:
         raise errors.LabelMismatch(
-            f"{task} needs a label of kind {wanted}; {holders[0]} declares kind {kind!r}. "
+            f"{task} needs a label of kind {kinds}; {holders[0]} declares kind {kind!r}. "
             "Change the task, or the label's declaration."
         )
 
@@ -457,7 +457,7 @@ def check_computing_parties(group: Group) -> None:
     if not group.computing_parties:
         raise errors.GroupMismatch(
             f"{' and '.join(group.owners)} have no computing parties for their shares. Name a server as third, or take "
-            "method = 'encrypted' or 'intermediate', which need none."
+            "method = 'encrypted' or 'private-messages', which need none."
         )
 
 
@@ -493,10 +493,10 @@ def on_grid(planned: Callable[[int], PlanT], gamma: int, *, least: int) -> PlanT
 def check_memory(columns: int, *, what: str = "a moment matrix") -> None:
     """Refuse a matrix that nobody, or not this machine, could hold, and say what it would take."""
     need = columns * columns * BYTES_PER_ENTRY
-    held = physical_memory()
+    memory = physical_memory()
     if columns > MOST_COLUMNS:
         limit = f"{MOST_COLUMNS} columns is the most"
-    elif held is not None and need > held:
+    elif memory is not None and need > memory:
         limit = "a machine that takes part has less"
     else:
         return

@@ -72,9 +72,9 @@ async def secure_sum(
     words = None
     if party.name in among:
         if streams is None or values is None or values.shape != shape:
-            found = None if values is None else values.shape
+            own_shape = None if values is None else values.shape
             raise LocalProtocolError(
-                f"{party.name} at step {step!r} should sum an array of shape {shape}, has {found}"
+                f"{party.name} at step {step!r} should sum an array of shape {shape}, has {own_shape}"
             )
         party.ledger.charge(release, party.dataset)
         try:

@@ -167,8 +167,8 @@ RowSource = AlignedTable | Table
 
 def own_rows(owner: str, table: RowSource | None, rows: int) -> RowSource:
     if table is None or table.rows != rows:
-        found = "none" if table is None else f"{table.rows} rows"
-        raise LocalProtocolError(f"{owner} should bring {rows} aligned rows, brought {found}")
+        count = "none" if table is None else f"{table.rows} rows"
+        raise LocalProtocolError(f"{owner} should bring {rows} aligned rows, brought {count}")
     return table
 
 

@@ -152,9 +152,9 @@ async def share_elements(
     kept: dict[str, FieldArray] = {}
     if party.name in shapes:
         if mine is None or mine.shape != shapes[party.name]:
-            found = None if mine is None else mine.shape
+            own_shape = None if mine is None else mine.shape
             raise LocalProtocolError(
-                f"{party.name} at step {step!r} should deal an array of shape {shapes[party.name]}, has {found}"
+                f"{party.name} at step {step!r} should deal an array of shape {shapes[party.name]}, has {own_shape}"
             )
         pieces = scheme.deal(mine, degree, party.randomness)
         for computing_party, piece in zip(party.group.computing_parties, pieces, strict=True):

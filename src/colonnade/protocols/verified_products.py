@@ -67,7 +67,7 @@ async def _check(
     challenges = await checking.challenges()
     proof = ProductProof(claims[party.name], *factors, mine, seeds=(first, second))
     proofs = await checking.proofs(proof.proof(challenges[party.name]), challenges, claims)
-    held = {
+    shares = {
         dealer: (*factors, piece)
         for dealer in computing_parties
         if (piece := dealt[dealer].share) is not None
@@ -75,12 +75,12 @@ async def _check(
 
     def answered(dealer: str, third: bytes) -> FieldArray:
         seed, challenge = seeds[dealer], challenges[dealer]
-        return answer(claims[dealer], held[dealer], seed=seed, challenge=challenge, third=third)
+        return answer(claims[dealer], shares[dealer], seed=seed, challenge=challenge, third=third)
 
     def holds(dealer: str, third: bytes, theirs: FieldArray) -> bool:
         return accepts(
             claims[dealer],
-            held[dealer],
+            shares[dealer],
             seed=seeds[dealer],
             proof=proofs[dealer],
             challenge=challenges[dealer],

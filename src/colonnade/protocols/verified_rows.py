@@ -127,9 +127,9 @@ class Checking:
         except ValueError as error:
             raise said.wrong(f"{name}: {error}") from None
 
-    def check_heard(self, said: Message, challenges: bytes, dealer: str) -> None:
+    def check_echo(self, said: Message, challenges: bytes, dealer: str) -> None:
         """Stop unless a dealer was told the challenges that this verifier was told."""
-        if said.fields.get("heard") != heard(challenges):
+        if said.fields.get("heard") != echo_of(challenges):
             raise self.refused(dealer, "they were not told the same challenges")
 
     async def proofs(
@@ -138,14 +138,14 @@ class Checking:
         """Send the proof to the second verifier, if this party deals; returns those that this party decides about."""
         party = self.party
         if mine is not None:
-            echo, (first, second) = {"heard": heard(challenges[party.name])}, self.verifiers[party.name]
+            echo, (first, second) = {"heard": echo_of(challenges[party.name])}, self.verifiers[party.name]
             await tell(party, first, self.label("heard"), Message(echo))
             await tell(party, second, self.label("proof"), Message(echo, {"proof": mine.as_bytes()}))
         proofs = {}
         for dealer in self.checked:
             decides = dealer in self.second
             said = await hear(party, dealer, self.label("proof" if decides else "heard"))
-            self.check_heard(said, challenges[dealer], dealer)
+            self.check_echo(said, challenges[dealer], dealer)
             if decides:
                 proofs[dealer] = self.words(said, "proof", claims[dealer].proof_length)
         return proofs
@@ -178,7 +178,7 @@ class Checking:
         )
 
 
-def heard(challenges: bytes) -> bytes:
+def echo_of(challenges: bytes) -> bytes:
     return derived(challenges, "heard")
 
 
@@ -248,12 +248,12 @@ class RowCheck:
         party, checking, received = self.party, self.checking, {}
         if self._proof is not None:
             mine = challenges[party.name]
-            message = Message({"heard": heard(mine)}, {"bits": np.packbits(self._proof.bits(mine))})
+            message = Message({"heard": echo_of(mine)}, {"bits": np.packbits(self._proof.bits(mine))})
             await tell(party, checking.verifiers[party.name][1], checking.label("bits"), message)
         for dealer in checking.second:
             claims = self.claims[dealer]
             said = await hear(party, dealer, checking.label("bits"))
-            checking.check_heard(said, challenges[dealer], dealer)
+            checking.check_echo(said, challenges[dealer], dealer)
             size = claims.bits * claims.projected
             flat = np.unpackbits(said.array("bits", dtype="u1", shape=(-(-size // 8),)))
             if flat[size:].any():
@@ -403,9 +403,9 @@ async def check_rows(
         degree=degree,
         step=f"{step}, pads",
     )
-    held = {}
+    shares = {}
     for owner in claims:
         columns, filled = dealt[owner].share, pads[owner].share
         if columns is not None and filled is not None:
-            held[owner] = (columns, filled)
-    await check.run(held)
+            shares[owner] = (columns, filled)
+    await check.run(shares)

@@ -27,19 +27,19 @@ DRAWN = "shown: how far pairs of columns are from having nothing to do with each
 
 def description_facts(release: MomentRelease, *, name: str) -> Facts:
     """Everything that a release says of its columns in bins and categories; the others are named as left out."""
-    held = units(release.encoders)
-    known = [unit.name for unit in held if is_levelled(unit)]
+    columns = units(release.encoders)
+    known = [unit.name for unit in columns if is_levelled(unit)]
     if not known:
         raise DataError(
             "this release has no column in bins or categories, of which shares could be told. Declare "
             'kind = "bins" with ordered = true for the next one.'
         )
-    whole = release if len(known) == len(held) else release.select(known)
+    whole = release if len(known) == len(columns) else release.select(known)
     return {
         "name": name,
         "run": release.run,
         **description(whole.margins()),
-        "left_out": [unit.name for unit in held if not is_levelled(unit)],
+        "left_out": [unit.name for unit in columns if not is_levelled(unit)],
         "privacy": str(release.privacy).splitlines(),
         "read": READ,
     }

@@ -211,7 +211,7 @@ def render(template: str, facts: Any, *, run: str = "", **values: Any) -> str:
 @cache
 def environment(*packages: str) -> Environment:
     """Where pages are made, first of templates of `packages`: what is put in is text, a missing name an error."""
-    made = Environment(
+    templates = Environment(
         loader=ChoiceLoader([PackageLoader(name, ".") for name in (*packages, "colonnade.report")]),
         # Column names, party names and job names are other people's text.
         autoescape=True,
@@ -219,7 +219,7 @@ def environment(*packages: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    templates.filters |= {
         "epsilon": plain.spent_text,
         "delta": delta_text,
         "left": plain.left_text,
@@ -235,13 +235,13 @@ def environment(*packages: str) -> Environment:
         "eigenvalues": eigenvalue_picture,
         "people": lambda count: f"{count:,}".replace(",", " "),
     }
-    made.globals |= {"exact_text": words.exact_text, "effect_scale": effect_scale}
-    return made
+    templates.globals |= {"exact_text": words.exact_text, "effect_scale": effect_scale}
+    return templates
 
 
 def charts(learnt: LearntRecord, shown: int = SHOWN_COEFFICIENTS) -> list[dict[str, Any]]:
     """For each row of coefficients, the largest of them as signed shares of the largest."""
-    made = []
+    groups = []
     for name, row in list(zip(learnt.rows, learnt.coefficients, strict=True))[:SHOWN_ROWS]:
         triples = zip(learnt.features, learnt.owners, row, strict=True)
         largest = sorted(triples, key=lambda triple: -abs(triple[2]))[:shown]
@@ -250,8 +250,8 @@ def charts(learnt: LearntRecord, shown: int = SHOWN_COEFFICIENTS) -> list[dict[s
             {"name": feature, "owner": owner, "value": value, "share": 50 * value / scale}
             for feature, owner, value in largest
         ]
-        made.append({"name": name, "bars": bars})
-    return made
+        groups.append({"name": name, "bars": bars})
+    return groups
 
 
 def flows(record: RunRecord) -> list[tuple[str, str, int]]:

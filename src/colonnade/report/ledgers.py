@@ -21,7 +21,7 @@ from colonnade.report.record import LedgerRecord
 
 
 @dataclass(frozen=True)
-class Standing:
+class Balance:
     entry: Entry
     total: Total
 
@@ -30,9 +30,9 @@ class Standing:
         return f"{self.total.observer}, {self.total.unit} of {self.total.dataset}"
 
 
-def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
-    """Every account's standing after each charge and each budget that changed it, in order."""
-    running_state, standings = LedgerState("the history"), []
+def history(entries: Sequence[Entry]) -> tuple[Balance, ...]:
+    """Every account's balance after each charge and each budget that changed it, in order."""
+    running_state, balances = LedgerState("the history"), []
     last: dict[tuple[str, str, str], tuple[float, float, float, int]] = {}
     for entry in entries:
         running_state.read(entry)
@@ -43,8 +43,8 @@ def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
             state = (total.epsilon, total.delta, total.budget_epsilon, total.entries)
             if last.get(account) != state:
                 last[account] = state
-                standings.append(Standing(entry, total))
-    return tuple(standings)
+                balances.append(Balance(entry, total))
+    return tuple(balances)
 
 
 def history_csv(entries: Sequence[Entry]) -> str:
@@ -53,12 +53,12 @@ def history_csv(entries: Sequence[Entry]) -> str:
     for item in history(entries):
         entry, total = item.entry, item.total
         release = entry.body["release"] if entry.kind == "charge" else {}
-        made = (entry.seq, entry.time, entry.kind, entry_text(entry))
+        record = (entry.seq, entry.time, entry.kind, entry_text(entry))
         given = (release.get("run", ""), release.get("receiver", ""))
         account = (total.dataset, total.unit, total.observer)
         spent = (total.epsilon, total.delta, total.budget_epsilon, total.left)
         private = "no" if total.reproducible else "yes"
-        rows.append([*made, *given, *account, *spent, private, entry.hash])
+        rows.append([*record, *given, *account, *spent, private, entry.hash])
     return csv_text(rows)
 
 

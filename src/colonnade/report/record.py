@@ -324,7 +324,7 @@ class RunRecord(Record):
         return about_text(item.observer, item.unit, [party.name for party in self.parties])
 
 
-class StoppedRecord(Record):
+class StopRecord(Record):
     """Where a run stopped and why, as peers may know it; `reached` are the last steps of its members."""
 
     party: str | None
@@ -346,7 +346,7 @@ class FailureRecord(Record):
     task: str
     epsilon: float
     run: str
-    stopped: StoppedRecord
+    stopped: StopRecord
     charged: dict[str, ChargeRecord]
     ledgers: dict[str, LedgerRecord]
     format: int = 1

@@ -35,12 +35,12 @@ NOTE = (
 
 
 def forecast_facts(
-    made: Forecast, run: Run[Any], *, seconds: float, measured: Mapping[str, float] | None
+    forecast: Forecast, run: Run[Any], *, seconds: float, measured: Mapping[str, float] | None
 ) -> records.ForecastRecord:
     own = {step for traffic in run.outcome.traffic.values() for step in traffic.own}
-    cost, outcome = made.cost.without(own), run.outcome.shared
+    cost, outcome = forecast.cost.without(own), run.outcome.shared
     accuracy = next((value for name, value in (measured or {}).items() if name.startswith("accuracy")), None)
-    foretold = None if made.expected is None or accuracy is None else made.expected.error
+    foretold = None if forecast.expected is None or accuracy is None else forecast.expected.error
     error = None if accuracy is None else 1.0 - accuracy
 
     def side(work: Any, seconds: float, error: float | None) -> records.ForecastSide:
@@ -103,10 +103,10 @@ def write_run(
     trained: TrainedRun,
     place: Federation | Site,
     *,
-    made: Forecast | None = None,
+    forecast: Forecast | None = None,
     seconds: float | None = None,
 ) -> RunRecord:
-    """Everything that a run leaves with those who are here; `made` was foretold of it, on public data alone."""
+    """Everything that a run leaves with those who are here; `forecast` was made of it, on public data alone."""
     job, run, first = trained.job, trained.run, trained.models[0]
     learnt, measured = first.model_facts, first.measured
     record = run_facts(run, place, name=job.name, model_facts=learnt, measured=measured, notes=trained.notes)
@@ -116,8 +116,8 @@ def write_run(
         more |= write_labels(folder, job.method, run.name, trained.result, trained.models)
     if trained.evaluation is not None and trained.evaluation.receiver is None:
         more["evaluated"] = evaluation_facts(trained.evaluation)
-    if made is not None and seconds is not None:
-        more["forecast"] = forecast_facts(made, run, seconds=seconds, measured=first.measured)
+    if forecast is not None and seconds is not None:
+        more["forecast"] = forecast_facts(forecast, run, seconds=seconds, measured=first.measured)
     record = record.model_copy(update={**more, "requested": requested_facts(job, run.plan.group)})
     keep_people(folder, run.aligned, run=run.name)
     # Each page is for its own party: from a folder with several it leaves with nobody else.

@@ -218,8 +218,8 @@ def run_text(record: RunRecord, *, width: int | None = None, verbose: bool = Fal
         sent = f"{plain.size_text(record.traffic.bytes)} in {record.traffic.rounds} rounds"
         lines += ["", f"Sent: {sent}, besides finding the common people."]
         lines += plain.section_lines(forecast_section(record), width)
-        made = ", ".join(f"{what} {version}" for what, version in record.versions.items())
-        lines += [f"Made by {made}."] if made else []
+        versions = ", ".join(f"{what} {version}" for what, version in record.versions.items())
+        lines += [f"Made by {versions}."] if versions else []
     return plain.lines_text(lines)
 
 
@@ -243,21 +243,21 @@ def guarantee_lines(
 
 
 def forecast_section(record: RunRecord) -> Section | None:
-    made = record.forecast
-    if made is None:
+    forecast = record.forecast
+    if forecast is None:
         return None
     took, planned = (
         "not shown" if side.seconds is None else plain.duration_text(side.seconds)
-        for side in (made.measured, made.predicted)
+        for side in (forecast.measured, forecast.predicted)
     )
     # The error foretold is that of synthetic people: beside one of the rows trained on it would say nothing.
     table = [
         ("what", "planned", "measured"),
-        ("sent", plain.size_text(made.predicted.bytes), plain.size_text(made.measured.bytes)),
-        ("rounds", str(made.predicted.rounds), str(made.measured.rounds)),
+        ("sent", plain.size_text(forecast.predicted.bytes), plain.size_text(forecast.measured.bytes)),
+        ("rounds", str(forecast.predicted.rounds), str(forecast.measured.rounds)),
         ("time", planned, took),
     ]
-    return Section("Plan against outcome", table, (made.note,))
+    return Section("Plan against outcome", table, (forecast.note,))
 
 
 def learnt_lines(record: RunRecord, width: int | None, *, verbose: bool = True) -> list[str]:
@@ -343,8 +343,8 @@ def _otherwise(ledger: records.LedgerRecord) -> list[str]:
     for dataset in sorted({total.dataset for total in ledger.totals if total.otherwise}):
         releases = max(total.otherwise for total in ledger.totals if total.dataset == dataset)
         many, verb = ("1 release", "it counts") if releases == 1 else (f"{releases} releases", "they count")
-        cut = f"cut {ledger.party}'s people otherwise than the first"
-        sentence.append(f"{many} of {dataset!r} {cut}, so {verb} for everybody.")
+        clause = f"cut {ledger.party}'s people otherwise than the first"
+        sentence.append(f"{many} of {dataset!r} {clause}, so {verb} for everybody.")
     return sentence
 
 

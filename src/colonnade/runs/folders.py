@@ -70,12 +70,12 @@ def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
             f"--output: {str(name)!r} is no name for a new folder. Nothing was run or charged. Name one, such as "
             "runs/first."
         )
-    made: list[Path] = []
+    parents: list[Path] = []
     claimed: tuple[Path, Path, int] | None = None
     try:
         # Ctrl-C waits for the names of what was made, which is to be removed then.
         with uninterrupted():
-            made = _make_parents(name)
+            parents = _make_parents(name)
             claimed = _claim_first(name) if numbered else _claim(name)
         yield Folder(*claimed[:2])
     finally:
@@ -85,7 +85,7 @@ def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
             if not holds_paid(draft):
                 shutil.rmtree(draft, ignore_errors=True)
             os.close(lock)
-        _remove_empty(made)
+        _remove_empty(parents)
 
 
 def draft_of(name: Path) -> Path:
@@ -236,15 +236,15 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
             ) from None
         if _same(draft, lock) and not _exists(name):
             if holds_paid(draft):
-                found, rest = "stopped after its release was paid for, and left it", "finishes it"
+                state, rest = "stopped after its release was paid for, and left it", "finishes it"
             elif (draft / BEGUN).is_file():
-                found, rest = "killed when it was being charged", "puts its record there"
+                state, rest = "killed when it was being charged", "puts its record there"
             else:
                 _empty(draft)
                 return name, draft, lock
             os.close(lock)
             raise NameInUse(
-                f"--output: a run that was to be {name} was {found}. `colonnade recover {name}` {rest}. Name another "
+                f"--output: a run that was to be {name} was {state}. `colonnade recover {name}` {rest}. Name another "
                 "folder for this run."
             )
         os.close(lock)
@@ -274,18 +274,18 @@ def _empty(folder: Path) -> None:
 
 def _make_parents(name: Path) -> list[Path]:
     missing = [parent for parent in name.parents if not parent.exists()]
-    made: list[Path] = []
+    parents: list[Path] = []
     try:
         for parent in reversed(missing):
             with suppress(FileExistsError):
                 parent.mkdir()
-                made.insert(0, parent)
+                parents.insert(0, parent)
         if not name.parent.is_dir():
             raise NotADirectoryError(20, "Not a directory")
     except OSError as error:
-        _remove_empty(made)
+        _remove_empty(parents)
         raise _unwritable(name, error) from None
-    return made
+    return parents
 
 
 def _remove_empty(folders: list[Path]) -> None:

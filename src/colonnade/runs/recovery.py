@@ -47,7 +47,7 @@ def finish_run(
     result: TrainingResult | None,
     *,
     failure: ColonnadeError | None = None,
-    made: Forecast | None = None,
+    forecast: Forecast | None = None,
     seconds: float | None = None,
     watch: Watch | None = None,
     evaluation: HeldOut = None,
@@ -59,27 +59,27 @@ def finish_run(
     if result is not None:
         keep_paid(folder, job, run, place, result)
     trained = finish_training(job, run, place, result, failure=failure, evaluation=evaluation, watch=watch)
-    return write_run(folder, trained, place, made=made, seconds=seconds), trained.failure
+    return write_run(folder, trained, place, forecast=forecast, seconds=seconds), trained.failure
 
 
 def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> FailureRecord:
     from colonnade.report.record import FailureRecord
     from colonnade.runtime.run import reason_for_peers
 
-    stopped = federation.stopped
-    reason = stopped.error if stopped is not None and stopped.error is not None else error
+    failure = federation.failure
+    reason = failure.error if failure is not None and failure.error is not None else error
     kind, why = type(reason).__name__, reason_for_peers(reason)
     if isinstance(reason, ColonnadeError) and not reason.for_peers:
         kind = reason.family
     if isinstance(error, KeyboardInterrupt):
         kind, why = "Interrupted", "it was interrupted"
-    party, reached = (None, {}) if stopped is None else (stopped.party, dict(stopped.reached))
+    party, reached = (None, {}) if failure is None else (failure.party, dict(failure.reached))
     where = {"party": party, "reached": reached, "kind": kind, "reason": why}
     ledgers = {owner: federation.ledgers[owner] for owner in federation.group.owners}
     return FailureRecord(**_record(job, run, where), **_charges(run, ledgers, federation.datasets))
 
 
-def _record(job: Job, run: str, stopped: dict[str, Any]) -> dict[str, Any]:
+def _record(job: Job, run: str, failure: dict[str, Any]) -> dict[str, Any]:
     from colonnade import __version__
 
     return {
@@ -90,7 +90,7 @@ def _record(job: Job, run: str, stopped: dict[str, Any]) -> dict[str, Any]:
         "task": job.task,
         "epsilon": job.epsilon,
         "run": run,
-        "stopped": stopped,
+        "stopped": failure,
     }
 
 
@@ -110,15 +110,15 @@ def _charges(run: str, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str
 
 def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> None:
     """Note a run whose charge comes next; that it cannot be written is no reason to end it."""
-    stopped: dict[str, Any] = {"party": None, "reached": {}, "kind": KILLED}
-    stopped["reason"] = "its process was killed"
+    failure: dict[str, Any] = {"party": None, "reached": {}, "kind": KILLED}
+    failure["reason"] = "its process was killed"
     ledgers = {
         owner: {"path": str(path.absolute()), "dataset": federation.datasets[owner]}
         for owner in federation.group.owners
         if (path := federation.ledgers[owner].path) is not None
     }
     with suppress(OSError):
-        text = json.dumps({**_record(job, run, stopped), "ledgers": ledgers})
+        text = json.dumps({**_record(job, run, failure), "ledgers": ledgers})
         write_whole(folder.draft / folders.BEGUN, text)
 
 
@@ -134,15 +134,15 @@ def keep_failure(folder: Folder, record: FailureRecord) -> Path | None:
 
 
 def where_text(record: FailureRecord) -> str:
-    stopped = record.stopped
-    if stopped.kind == KILLED:
+    failure = record.stopped
+    if failure.kind == KILLED:
         return "Its process was killed after it was charged, before anything that it opened was kept."
-    reason = stopped.reason.rstrip(".")
-    if stopped.party is not None:
-        step = stopped.reached.get(stopped.party)
+    reason = failure.reason.rstrip(".")
+    if failure.party is not None:
+        step = failure.reached.get(failure.party)
         after = f"after step {step!r}" if step else "before its first step"
-        return f"{stopped.party} stopped it {after}: {reason}."
-    steps = ", ".join(f"{name} after step {step!r}" for name, step in stopped.reached.items() if step)
+        return f"{failure.party} stopped it {after}: {reason}."
+    steps = ", ".join(f"{name} after step {step!r}" for name, step in failure.reached.items() if step)
     return f"It stopped with {steps}: {reason}." if steps else f"It stopped after its last step: {reason}."
 
 
@@ -198,16 +198,16 @@ def killed_run(draft: Path) -> FailureRecord | None:
 
 def killed_in(folder: Path) -> dict[Path, dict[str, Any]]:
     """The runs that were to be right below a folder and were charged and killed, by name; unreadable ones say so."""
-    found = {}
+    runs = {}
     for draft in sorted(folder.glob(".*.draft")):
         try:
             record = killed_run(draft)
         except ColonnadeError:
-            found[folders.name_of(draft)] = {"state": "unreadable"}
+            runs[folders.name_of(draft)] = {"state": "unreadable"}
             continue
         if record is not None and record.charged:
-            found[folders.name_of(draft)] = record.to_data()
-    return found
+            runs[folders.name_of(draft)] = record.to_data()
+    return runs
 
 
 def put_away(name: Path) -> tuple[Path, FailureRecord] | None:
@@ -260,7 +260,7 @@ def recover_run(folder: Path) -> RunRecord:
     """Write what is missing of a stopped run from what it kept; what only the run itself knew is not made up."""
     from jinja2 import UndefinedError
 
-    from colonnade.federation.train import RELEASE, ModelWanted, train_more, train_on
+    from colonnade.federation.train import RELEASE, ModelSpec, train_more, train_on
     from colonnade.methods.table import METHODS, checked_options
     from colonnade.models.files.document import MODEL
     from colonnade.models.files.linear_file import Model, model_file
@@ -295,7 +295,7 @@ def recover_run(folder: Path) -> RunRecord:
     if (folder / RELEASE).exists():
         release = MomentRelease.load(folder / RELEASE)
         options = checked_options(METHODS[requested.method], requested.options)
-        trained = train_on(release, ModelWanted(record.task, components, options), None)
+        trained = train_on(release, ModelSpec(record.task, components, options), None)
         if trained.failure is not None:
             more["notes"].append(f"No model was learnt: {trained.failure}")
         elif isinstance(trained.model, Model):

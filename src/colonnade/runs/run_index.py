@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import FileMissing
-from colonnade.federation.files import LOG, standing_of, waits_for
+from colonnade.federation.files import LOG, progress_of, waits_for
 from colonnade.report.plain import STEPS, duration_text, size_text
 from colonnade.runs import run_folders
 from colonnade.runs.folders import FAILED, being_written, name_of
@@ -177,7 +177,7 @@ class Progress:
     received: int = 0
     seconds: float = 0.0
     last: str = "none yet"
-    standing: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     _offset: int = 0
 
     def read(self) -> Progress:
@@ -201,13 +201,13 @@ class Progress:
             self.received += received
             self.seconds += seconds
             self.last = name
-        self.standing = standing_of(self.folder)
+        self.facts = progress_of(self.folder)
         return self
 
     @property
     def run(self) -> str:
         """What the run is called in ledgers; empty while that is not agreed on."""
-        return str(self.standing.get("run", ""))
+        return str(self.facts.get("run", ""))
 
     def words(self) -> dict[str, str]:
         return {
@@ -216,15 +216,15 @@ class Progress:
             "sent": size_text(self.sent),
             "received": size_text(self.received),
             "time": duration_text(self.seconds),
-            "waits": " and ".join(map(str, self.standing.get("waits", ()))) or "nobody",
-            "left": _left_text(self.standing, time.time()),
+            "waits": " and ".join(map(str, self.facts.get("waits", ()))) or "nobody",
+            "left": _left_text(self.facts, time.time()),
         }
 
 
-def _left_text(standing: dict[str, Any], now: float) -> str:
+def _left_text(facts: dict[str, Any], now: float) -> str:
     try:
-        step, done, total = str(standing["step"]), int(standing["done"]), int(standing["total"])
-        spent, since = float(standing["time"]) - float(standing["began"]), now - float(standing["time"])
+        step, done, total = str(facts["step"]), int(facts["done"]), int(facts["total"])
+        spent, since = float(facts["time"]) - float(facts["began"]), now - float(facts["time"])
     except (KeyError, ValueError, TypeError):
         return "not known yet"
     named = f"{STEPS.get(step, step)}, {done:,} of {total:,}"

@@ -110,7 +110,7 @@ class Trust:
         moment = now or datetime.datetime.now(datetime.UTC)
         try:
             certificate = x509.load_der_x509_certificate(der)
-            made_out_to = common_name(certificate)
+            subject = common_name(certificate)
             constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
             ca = constraints.value.ca
         except x509.ExtensionNotFound:
@@ -123,16 +123,16 @@ class Trust:
             certificate.verify_directly_issued_by(self.root)
         except (ValueError, TypeError, InvalidSignature):
             raise NotTrusted("its certificate was not issued by this federation's root") from None
-        for whose, held in (("its certificate", certificate), ("the federation's root", self.root)):
-            if not held.not_valid_before_utc <= moment <= held.not_valid_after_utc:
+        for whose, cert in (("its certificate", certificate), ("the federation's root", self.root)):
+            if not cert.not_valid_before_utc <= moment <= cert.not_valid_after_utc:
                 raise NotTrusted(
-                    f"{whose} is valid from {held.not_valid_before_utc:%Y-%m-%d %H:%M} to "
-                    f"{held.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and the clock here says {moment:%Y-%m-%d %H:%M}"
+                    f"{whose} is valid from {cert.not_valid_before_utc:%Y-%m-%d %H:%M} to "
+                    f"{cert.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and the clock here says {moment:%Y-%m-%d %H:%M}"
                 )
         if ca:
             raise NotTrusted("its certificate is one that issues others, not a member's")
-        if made_out_to != name:
-            raise NotTrusted(f"its certificate is made out to {made_out_to!r}, not to {name!r}")
+        if subject != name:
+            raise NotTrusted(f"its certificate is made out to {subject!r}, not to {name!r}")
         if self.excludes is not None:
             self.excludes(certificate, name)
         pin = self.pins.get(name)
@@ -222,10 +222,10 @@ async def seal(
 ) -> SealedChannel:
     """The sealed channel of `name` once all others proved themselves; `certified` has names that are not members'."""
     certified = certified or {}
-    wanted = certified.get(name, name)
-    if identity.name != wanted:
+    subject = certified.get(name, name)
+    if identity.name != subject:
         raise LocalProtocolError(
-            f"{name} would prove itself with the certificate of {identity.name!r}, but its peers want {wanted!r}. "
+            f"{name} would prove itself with the certificate of {identity.name!r}, but its peers want {subject!r}. "
             "Start each party with its own kit."
         )
     key = AgreementKey.generate(SystemRandomness())

@@ -155,17 +155,17 @@ def _own(path: str, flags: int) -> int:
 def journals_in(folder: Path, members: tuple[str, ...]) -> Mapping[str, Journal]:
     """A record for each member who runs in this process: those of a run that stopped there, or new ones."""
     places = {member: folder / member for member in members}
-    stopped = [member for member, place in places.items() if place.exists()]
-    if stopped and len(stopped) < len(members):
+    holders = [member for member, place in places.items() if place.exists()]
+    if holders and len(holders) < len(members):
         raise InputError(
-            f"{folder} has records of {', '.join(stopped)} and none of "
-            f"{', '.join(member for member in members if member not in stopped)}. To go on, restore the whole folder; "
+            f"{folder} has records of {', '.join(holders)} and none of "
+            f"{', '.join(member for member in members if member not in holders)}. To go on, restore the whole folder; "
             "to begin a new run, at its own cost, name an empty one."
         )
     journals: dict[str, Journal] = {}
     try:
         for member, place in places.items():
-            journals[member] = Journal.resume(place) if stopped else Journal.begin(place)
+            journals[member] = Journal.resume(place) if holders else Journal.begin(place)
     except BaseException:
         for journal in journals.values():
             journal.close()

@@ -84,10 +84,10 @@ class Group:
             )
         if self.threshold < 1:
             raise GroupMismatch(f"the threshold t must be at least 1; this plan says {self.threshold}.")
-        wanted = 2 * self.threshold + 1
-        if len(self.computing_parties) != wanted:
+        count = 2 * self.threshold + 1
+        if len(self.computing_parties) != count:
             raise GroupMismatch(
-                f"t = {self.threshold} colluding computing parties need exactly 2t + 1 = {wanted} computing "
+                f"t = {self.threshold} colluding computing parties need exactly 2t + 1 = {count} computing "
                 f"parties; this group has {len(self.computing_parties)} ({', '.join(self.computing_parties)}). Name "
                 "more computing parties, or lower the threshold."
             )

@@ -220,12 +220,12 @@ class Mailbox:
         with self._lock:
             fits = line.due <= number < line.due + AHEAD and 0 <= index < of <= _MOST_PIECES
             if fits and number not in line.whole and line.reason is None:
-                held = line.pieces.setdefault(number, {})
-                held.setdefault(index, piece)
-                if sum(map(len, held.values())) > MAX_FRAME:
+                pieces = line.pieces.setdefault(number, {})
+                pieces.setdefault(index, piece)
+                if sum(map(len, pieces.values())) > MAX_FRAME:
                     line.ended, line.reason = True, "it sent a frame over the limit"
-                elif len(held) == of:
-                    line.whole[number] = (step, b"".join(held[at] for at in range(of)) if of > 1 else piece)
+                elif len(pieces) == of:
+                    line.whole[number] = (step, b"".join(pieces[at] for at in range(of)) if of > 1 else piece)
                     del line.pieces[number]
         self.ring()
 

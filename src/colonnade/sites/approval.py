@@ -118,14 +118,14 @@ def propose(kit: Kit, job: str, *, hours: float = HOURS) -> Proposal:
     _check_submits(kit)
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     identity = kit.identity()
-    made = Proposal(
+    proposal = Proposal(
         number=SystemRandomness().bytes(16).hex(),
         job=job,
         proposed=now.isoformat(),
         until=(now + datetime.timedelta(hours=hours)).isoformat(),
         proposer=identity.name,
     )
-    return replace(made, proposal=_signed(kit, made, "proposal"))
+    return replace(proposal, proposal=_signed(kit, proposal, "proposal"))
 
 
 def confirm(kit: Kit, proposal: Proposal) -> Proposal:
@@ -330,27 +330,27 @@ def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:
 
 def _with_decisions(kit: Kit, requests: Iterable[Request], patience: float) -> list[Request]:
     people = Policy.load(kit.site()["policy"]).people or Approvers(1, ())
-    trust, made = kit.trust(), dict[str, tuple[Decision, ...]]()
+    trust, cache = kit.trust(), dict[str, tuple[Decision, ...]]()
     decided = []
     for request in requests:
-        if request.ledger not in made:
+        if request.ledger not in cache:
             path = Path(request.ledger)
-            made[request.ledger] = Ledger.open(path, patience=patience).decisions() if path.exists() else ()
+            cache[request.ledger] = Ledger.open(path, patience=patience).decisions() if path.exists() else ()
         state = request.state
         if state == "waiting" and datetime.datetime.now(datetime.UTC).isoformat() > request.until:
             # Its process was killed: while it lives it says itself how it ended.
             state = "ended"
-        counted = _counted(made[request.ledger], request, trust, people)
+        counted = _counted(cache[request.ledger], request, trust, people)
         decided.append(replace(request, state=state, decisions=counted))
     return decided
 
 
 def _counted(
-    made: Iterable[Decision], request: Request, trust: Trust, people: Approvers
+    decisions: Iterable[Decision], request: Request, trust: Trust, people: Approvers
 ) -> tuple[Decision, ...]:
     return tuple(
         decision
-        for decision in made
+        for decision in decisions
         if (decision.job, decision.party, decision.request) == (request.job, request.party, request.digest)
         and vouched(decision, trust, people)
     )

@@ -67,7 +67,7 @@ class FlareChannel:
         self._sent = dict.fromkeys(self._addresses, 0)
         self._used = dict.fromkeys(self._addresses, 0)
         self._moves = dict.fromkeys(self._addresses, 0)
-        self._heard_at = dict.fromkeys(self._addresses, math.inf)
+        self._last_contact = dict.fromkeys(self._addresses, math.inf)
         # By number: step, frame and since when, of frames of which the peer has not said that they arrived.
         self._underway: dict[str, dict[int, tuple[str, bytes, float]]] = {
             peer: {} for peer in self._addresses
@@ -83,7 +83,7 @@ class FlareChannel:
         self._relay = next((peer for peer, root in roots.items() if root == FQCN.ROOT_SERVER), None)
         self._called: set[str] = set()
         self._there: set[str] | None = set() if self._relay else None
-        for topic, answer in ((_FRAME, self._arrived), (_ROOM, self._requested), (_STOP, self._stopped)):
+        for topic, answer in ((_FRAME, self._arrived), (_ROOM, self._requested), (_STOP, self._on_stop)):
             self._cell.register_request_cb(_CHANNEL, topic, answer)
 
     async def open(self, timeout: float) -> None:
@@ -100,7 +100,7 @@ class FlareChannel:
                         "(`colonnade party start`), and what its log says."
                     )
                 await asyncio.sleep(_PAUSE_SECONDS[1])
-        self._heard_at = dict.fromkeys(self._addresses, time.monotonic())
+        self._last_contact = dict.fromkeys(self._addresses, time.monotonic())
         self._watching = [asyncio.create_task(self._watch(peer)) for peer in self._addresses]
 
     async def _answers(self, peer: str) -> bool:
@@ -214,7 +214,7 @@ class FlareChannel:
                 code = await self._again(peer)
             if code in _GONE:
                 await self._lose(peer)
-            elif time.monotonic() - self._heard_at[peer] > SILENCE_SECONDS:
+            elif time.monotonic() - self._last_contact[peer] > SILENCE_SECONDS:
                 await self._lose(peer, f"it has not answered for {SILENCE_SECONDS:g} s")
 
     async def _again(self, peer: str) -> str:
@@ -228,7 +228,7 @@ class FlareChannel:
 
     def _patience(self, peer: str) -> float:
         """How long to wait for an answer: not much longer than until the peer has been silent for too long."""
-        left = self._heard_at[peer] + SILENCE_SECONDS - time.monotonic()
+        left = self._last_contact[peer] + SILENCE_SECONDS - time.monotonic()
         return min(_PING_PATIENCE, max(_PING_SECONDS, left))
 
     def _pieces(
@@ -236,17 +236,17 @@ class FlareChannel:
     ) -> Iterator[tuple[dict[str, Any], bytes]]:
         pieces = max(1, -(-len(frame) // _PIECE))
         for index in range(pieces):
-            headers = {"number": number, "step": step, "index": index, "of": pieces, **self._heard(to)}
+            headers = {"number": number, "step": step, "index": index, "of": pieces, **self._progress(to)}
             yield headers, frame if pieces == 1 else frame[index * _PIECE : (index + 1) * _PIECE]
 
-    def _heard(self, peer: str) -> dict[str, int]:
+    def _progress(self, peer: str) -> dict[str, int]:
         used, arrived = self._mailbox.progress(peer)
         return {"taken": used, "arrived": arrived, "moves": sum(self._sent.values())}
 
     def _learn(self, peer: str, message: Any) -> None:
         used, arrived, moves = (message.get_header(key) for key in ("taken", "arrived", "moves"))
         if type(moves) is int:
-            self._heard_at[peer] = time.monotonic()
+            self._last_contact[peer] = time.monotonic()
         if type(moves) is int and moves > self._moves[peer]:
             self._moves[peer] = moves
             self._mailbox.move(peer)
@@ -308,7 +308,7 @@ class FlareChannel:
         reply.add_headers({"there": sorted(self._called)})
         return reply
 
-    def _stopped(self, message: Any) -> Any:
+    def _on_stop(self, message: Any) -> Any:
         peer, reason, total = self._peer(message), message.get_header("reason"), message.get_header("total")
         if peer is not None:
             self._spoke.add(peer)
@@ -322,5 +322,5 @@ class FlareChannel:
     def _acknowledged(self, peer: str | None) -> Any:
         reply = make_reply(ReturnCode.OK)
         if peer is not None:
-            reply.add_headers(self._heard(peer))
+            reply.add_headers(self._progress(peer))
         return reply

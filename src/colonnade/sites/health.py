@@ -1,6 +1,6 @@
 """Whether a member is well, in numbers that a person, a probe and an alarm look at, from its own kit and files alone.
 
-A party is connected if its server said within `HEARD_SECONDS` that it heard it: a message there and one back.
+A party is connected if its server said within `CONTACT_SECONDS` that it heard it: a message there and one back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from colonnade.sites.processes import answers, jobs_at_work
 from colonnade.sites.site import RESERVE
 
 #: FLARE's heartbeats are 10 s apart; whoever misses four is not connected.
-HEARD_SECONDS = 45.0
+CONTACT_SECONDS = 45.0
 LEAST_DAYS = 30
 LEAST_DISK = 1 << 30
 _ENDED_SILENTLY = (
@@ -60,12 +60,12 @@ class Health:
 def health(kit: Kit) -> Health:
     problems: list[str] = []
     presence = Presence.load(kit.path)
-    heard = None if presence is None else presence.seconds_since_heard()
-    connected = answers(kit.address) if kit.kind == "server" else heard is not None and heard <= HEARD_SECONDS
+    age = None if presence is None else presence.seconds_since_contact()
+    connected = answers(kit.address) if kit.kind == "server" else age is not None and age <= CONTACT_SECONDS
     if not connected and kit.kind == "server":
         problems.append("this server takes no connections. Start it: `colonnade party start`.")
     elif not connected:
-        since = "never" if heard is None else f"{heard:.0f} s ago"
+        since = "never" if age is None else f"{age:.0f} s ago"
         problems.append(
             f"the server last heard this party {since}. Look at this machine's own connection, then ask whether the "
             "server runs; `colonnade doctor` tries both."
@@ -107,7 +107,7 @@ def health(kit: Kit) -> Health:
         member=name,
         kind=kit.kind,
         connected=connected,
-        heard_seconds=heard,
+        heard_seconds=age,
         certificate_days=days,
         ledger_verified=verified,
         free_disk=free,

@@ -108,12 +108,12 @@ Signature = tuple[tuple[str, str], ...]
 
 
 def vouch(identity: Identity, statement: bytes, *, purpose: str, scheme: str) -> Signature:
-    made = {
+    fields = {
         "scheme": scheme,
         "certificate": base64.b64encode(identity.to_bytes()).decode(),
         "value": identity.sign(purpose.encode() + statement).hex(),
     }
-    return tuple(sorted(made.items()))
+    return tuple(sorted(fields.items()))
 
 
 def check_vouched(

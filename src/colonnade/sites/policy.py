@@ -223,18 +223,18 @@ def check_options(job: Job, accepted: Sequence[Accepted], *, policy: str) -> Non
         )
 
 
-def check_verify(least: Verify | None, found: Verify | None, *, policy: str, planned: bool) -> None:
+def check_verify(least: Verify | None, level: Verify | None, *, policy: str, planned: bool) -> None:
     """Return if a job or its plan checks as much as a policy asks; where that says nothing, not "none"."""
     order: tuple[Verify, ...] = ("none", "rows", "all")
     if least is None:
-        short = found == "none" and not planned
+        short = level == "none" and not planned
     else:
-        short = planned and order.index(found or "none") < order.index(least)
+        short = planned and order.index(level or "none") < order.index(least)
     if short:
         said = "accepted is the default, or more" if least is None else f"the least accepted is {least!r}"
         raise PolicyRefused(
-            f"{policy}, verify: of what others deal the job checks {found or 'none'!r}, and {said}. To accept it, "
-            f'write verify = "{found or "none"}".'
+            f"{policy}, verify: of what others deal the job checks {level or 'none'!r}, and {said}. To accept it, "
+            f'write verify = "{level or "none"}".'
         )
 
 

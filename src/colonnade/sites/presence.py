@@ -66,7 +66,7 @@ class Presence:
     refused: str = ""
     others: tuple[str, ...] = ()
 
-    def seconds_since_heard(self) -> float | None:
+    def seconds_since_contact(self) -> float | None:
         if not self.heard:
             return None
         now = datetime.datetime.now(datetime.UTC)
@@ -269,8 +269,8 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
             self._tell(fl_ctx, name, {"heard": copy})
 
     def _another(self, name: str, copy: str, *, within: float) -> bool:
-        known, heard = self._known.get(name, (copy, 0.0))
-        return known != copy and time.monotonic() - heard < within
+        known, contact = self._known.get(name, (copy, 0.0))
+        return known != copy and time.monotonic() - contact < within
 
     def _refusal(self, name: str, copy: str) -> dict[str, Any]:
         why = (

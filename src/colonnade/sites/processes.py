@@ -286,13 +286,13 @@ def process_group() -> Iterator[Begin]:
         return processes[-1]
 
     # Who was told to ignore a signal, such as by nohup, ignores it.
-    heard = [how for how in _SIGNALS if signal.getsignal(how) != signal.SIG_IGN]
-    before = {how: signal.signal(how, signal.default_int_handler) for how in heard}
+    signals = [how for how in _SIGNALS if signal.getsignal(how) != signal.SIG_IGN]
+    before = {how: signal.signal(how, signal.default_int_handler) for how in signals}
     try:
         yield begin
     finally:
         # Somebody who is impatient would leave processes behind.
-        for how in heard:
+        for how in signals:
             signal.signal(how, signal.SIG_IGN)
         end(kits, processes)
         for how, handler in before.items():

@@ -134,7 +134,7 @@ def _administrator(name: str, role: str) -> dict[str, Any]:
     return {"name": name, "type": "admin", "role": role, "org": "organiser"}
 
 
-def found_federation(
+def create_federation(
     folder: Path, federation: str, *, host: str, port: int, submission: Literal["one", "two"] = "one"
 ) -> Invitation:
     draft = Invitation(federation, host, port, "")
@@ -268,8 +268,8 @@ def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:
     with tempfile.TemporaryDirectory() as drafts:
         named = ("--request-dir", requested, "-w", Path(drafts), "--fingerprint", root)
         _flare(requested, "package", signed, *named)
-        (made,) = [path.parent for path in Path(drafts).glob("*/*/*/startup")]
-        shutil.copytree(made, kit)
+        (package,) = [path.parent for path in Path(drafts).glob("*/*/*/startup")]
+        shutil.copytree(package, kit)
     finished = Kit.load(kit)
     finished.harden()
     return finished
@@ -289,11 +289,11 @@ def all_kits(
         written = Path(drafts) / "project.yml"
         written.write_text(json.dumps(project))
         _flare(folder, "provision", "-p", written, "-w", Path(drafts) / "made")
-        made = Path(drafts) / "made" / federation
+        workspace = Path(drafts) / "made" / federation
         for name, source in (("server", host), ("admin", ADMIN), *((party, party) for party in parties)):
-            shutil.copytree(made / "prod_00" / source, folder / name)
+            shutil.copytree(workspace / "prod_00" / source, folder / name)
         (folder / "root").mkdir()
-        state = json.loads((made / "state" / "cert.json").read_text())
+        state = json.loads((workspace / "state" / "cert.json").read_text())
         (folder / "root" / "rootCA.pem").write_text(state["root_cert"])
     kits = {name: Kit.load(folder / name) for name in ("server", "admin", *parties)}
     for kit in kits.values():
@@ -348,14 +348,14 @@ def renew(kit: Kit, signed: Path, requested: Path) -> Kit:
         )
     root, name = kit.trust().root, kit.identity().name
     with tempfile.TemporaryDirectory(dir=kit.path) as drafts:
-        made = make_kit(signed, requested, Path(drafts) / "kit", root=fingerprint(root))
-        if made.identity().name != name or made.kind != kit.kind:
+        new_kit = make_kit(signed, requested, Path(drafts) / "kit", root=fingerprint(root))
+        if new_kit.identity().name != name or new_kit.kind != kit.kind:
             raise KitError(
-                f"{signed} is for {made.identity().name!r}, and this kit is {name!r}'s. Ask for its own."
+                f"{signed} is for {new_kit.identity().name!r}, and this kit is {name!r}'s. Ask for its own."
             )
         destroy_keys(kit.path / BEFORE)
         (kit.path / "startup").rename(kit.path / BEFORE)
-        (made.path / "startup").rename(kit.path / "startup")
+        (new_kit.path / "startup").rename(kit.path / "startup")
     destroy_keys(kit.path / BEFORE)
     shutil.rmtree(requested, ignore_errors=True)
     return Kit.load(kit.path)

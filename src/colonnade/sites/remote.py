@@ -80,7 +80,7 @@ class _JobComponent:
                 job_id=context.get_job_id(),
                 resumes=self._resumes,
                 proposal=self._proposal,
-                stopped=lambda: bool(abort_signal.triggered),
+                is_aborted=lambda: bool(abort_signal.triggered),
             )
         )
 

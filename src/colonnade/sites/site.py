@@ -20,7 +20,7 @@ from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, InputError, JobError, RemoteProtocolError
 from colonnade.evaluation.held_out import HeldOut, evaluate_at_site
 from colonnade.federation.federation import Run
-from colonnade.federation.files import JOURNAL, LOG, OUTCOME, STANDING, make_folder, open_own, write_sealed
+from colonnade.federation.files import JOURNAL, LOG, OUTCOME, PROGRESS, make_folder, open_own, write_sealed
 from colonnade.federation.holdout import ProgressFile, outcome_note
 from colonnade.federation.job import Job, ScoreJob
 from colonnade.federation.party_file import RECORD_DAYS, PartyFile
@@ -111,7 +111,7 @@ async def take_part(
     job_id: str,
     resumes: str = "",
     proposal: str = "",
-    stopped: Callable[[], bool] = lambda: False,
+    is_aborted: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Run a member's part and return its outcome, which its folder has too. Raises nothing of a run's own."""
     folder = kit.run_folder(job_id)
@@ -134,7 +134,7 @@ async def take_part(
     channel = LoggedChannel(meeting, note)
     part = _Participation(meeting, channel, kit, member, job, job_id, resumes, proposal, folder)
     work = asyncio.ensure_future(part.run(unwritable))
-    watch = asyncio.create_task(_watch(work, meeting, stopped))
+    watch = asyncio.create_task(_watch(work, meeting, is_aborted))
     try:
         facts |= {"state": "finished", **await work}
     except asyncio.CancelledError:
@@ -156,7 +156,7 @@ async def take_part(
     with suppress(OSError):
         (folder / RESERVE).unlink(missing_ok=True)
         write_sealed(folder / OUTCOME, facts)
-    (folder / STANDING).unlink(missing_ok=True)
+    (folder / PROGRESS).unlink(missing_ok=True)
     return facts
 
 
@@ -308,9 +308,9 @@ class _Participation:
                 keep_opened(self.folder, job, run, result)
 
 
-async def _watch(work: asyncio.Future[Any], meeting: EngineChannel, stopped: Callable[[], bool]) -> None:
+async def _watch(work: asyncio.Future[Any], meeting: EngineChannel, is_aborted: Callable[[], bool]) -> None:
     """End the work if the job was stopped: an engine also stops a job at everybody when one member dies."""
-    while not stopped():
+    while not is_aborted():
         await asyncio.sleep(_GLANCE_SECONDS)
     await meeting.interrupt("the job was stopped by its server")
     await asyncio.sleep(_GRACE_SECONDS)

@@ -219,7 +219,7 @@ def scoring_of(
         "delta": job.delta,
         "accepted_delta": job.accepted_delta,
     }
-    wanted = partial(ModelScoresSpec, receiver=job.receiver, alignment=job.alignment, **price)
+    request_of = partial(ModelScoresSpec, receiver=job.receiver, alignment=job.alignment, **price)
     if isinstance(stored.whole, ModelFile):
         whole = stored.whole
         encoder = dict(whole.frame.encoders).get(member)
@@ -229,7 +229,7 @@ def scoring_of(
                 f"{job.path}, parties: the model reads columns of {', '.join(absent)}, which takes no part in this job."
             )
         bound = linear_bound(whole.frame, whole.weights)
-        request = wanted(width=len(whole.weights), bound=bound, weights="released", model=whole.run)
+        request = request_of(width=len(whole.weights), bound=bound, weights="released", model=whole.run)
         terms = linear_terms(whole.frame, whole.weights).get(member)
         return Scoring(job, request, terms, encoder, people, whole)
     part = stored.parts.get(member)
@@ -240,7 +240,7 @@ def scoring_of(
             "and is the only one that can read sums of embeddings."
         )
     weights: Weights = "private" if design.regime == "private-local" else "public"
-    request = wanted(width=design.embedding, bound=float(design.bound), weights=weights, model=run)
+    request = request_of(width=design.embedding, bound=float(design.bound), weights=weights, model=run)
     if not isinstance(part, NetworkFile):
         return Scoring(job, request, people=people)
     network, encoder = part.network(), dict(part.frame.encoders).get(member)

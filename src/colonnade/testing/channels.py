@@ -13,7 +13,7 @@ from typing import TypeAlias
 from colonnade.errors import LocalProtocolError, PeerTimeout, RemoteProtocolError
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.channel import Channel, Frame
-from colonnade.testing.laws import Broken, expect, expect_named, held_to
+from colonnade.testing.laws import Broken, expect, expect_named, law_check
 
 Ends: TypeAlias = Mapping[str, Channel]
 Network: TypeAlias = Callable[[tuple[str, ...]], AbstractAsyncContextManager[Ends]]
@@ -38,7 +38,7 @@ def check_channel(network: Network, *, vanish: Vanish | None = None, names: tupl
     if vanish is not None:
         laws[GONE] = _gone(vanish)
     for name, law in laws.items():
-        with held_to(name):
+        with law_check(name):
             asyncio.run(_on(network, names, law))
 
     async def closed() -> None:
@@ -46,7 +46,7 @@ def check_channel(network: Network, *, vanish: Vanish | None = None, names: tupl
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         expect(not left, "no task", f"{len(left)}, the first of them {left[0].get_name() if left else ''}")
 
-    with held_to(CLOSED):
+    with law_check(CLOSED):
         asyncio.run(closed())
 
 
@@ -128,13 +128,13 @@ async def _held_back(ends: Ends) -> None:
         await asyncio.gather(sending, return_exceptions=True)
 
 
-def _refuses(kind: type[Exception], *named: str, sent: str = "", stopped: Sequence[str | None] = ()) -> Law:
+def _refuses(kind: type[Exception], *named: str, sent: str = "", reasons: Sequence[str | None] = ()) -> Law:
     """After what the bank did, the shop waits for its noise: the error says who, from whom, at which step and why."""
 
     async def law(ends: Ends) -> None:
         if sent:
             await ends["bank"].send("shop", sent, b"")
-        for reason in stopped:
+        for reason in reasons:
             ends["bank"].stop(reason)
         patience = _SHORT if kind is PeerTimeout else _LONG
         message = await _refused(ends["shop"].receive("bank", "noise", patience), kind)
@@ -204,13 +204,13 @@ LAWS: Mapping[str, Law] = {
     "what comes after a timeout still arrives": _late,
     "a cancelled receive loses nothing": _cancelled,
     "a peer that stops gives its reason": _refuses(
-        RemoteProtocolError, "the budget is spent", stopped=["the budget is spent"]
+        RemoteProtocolError, "the budget is spent", reasons=["the budget is spent"]
     ),
-    "a peer that finished too early is named": _refuses(RemoteProtocolError, stopped=[None]),
+    "a peer that finished too early is named": _refuses(RemoteProtocolError, reasons=[None]),
     "what was sent before stopping still arrives": _last_words,
     "those who did not stop still talk": _others,
     "a stranger is a local error": _strangers,
-    "stopping twice is stopping": _refuses(RemoteProtocolError, stopped=["first", None]),
+    "stopping twice is stopping": _refuses(RemoteProtocolError, reasons=["first", None]),
 }
 GONE = "a peer that is gone is named at once"
 CLOSED = "closing leaves nothing running"

@@ -12,22 +12,22 @@ Case = TypeVar("Case")
 class ConformanceError(AssertionError):
     """A law that does not hold; `law` is its name."""
 
-    def __init__(self, law: str, *, expected: str, found: str) -> None:
-        super().__init__(f"{law}: expected {expected}, found {found}.")
+    def __init__(self, law: str, *, expected: str, actual: str) -> None:
+        super().__init__(f"{law}: expected {expected}, found {actual}.")
         self.law = law
 
 
 class Broken(Exception):
     """Raised inside a law, which does not know its own name."""
 
-    def __init__(self, expected: str, found: str) -> None:
-        super().__init__(expected, found)
-        self.expected, self.found = expected, found
+    def __init__(self, expected: str, actual: str) -> None:
+        super().__init__(expected, actual)
+        self.expected, self.actual = expected, actual
 
 
-def expect(holds: bool, expected: str, found: object) -> None:
+def expect(holds: bool, expected: str, actual: object) -> None:
     if not holds:
-        raise Broken(expected, str(found))
+        raise Broken(expected, str(actual))
 
 
 def expect_refusal(
@@ -49,17 +49,17 @@ def expect_named(message: str, *names: str) -> None:
 
 
 @contextmanager
-def held_to(law: str) -> Iterator[None]:
+def law_check(law: str) -> Iterator[None]:
     """Whatever goes wrong inside is a breach of this law, also what was not foreseen."""
     try:
         yield
     except Broken as broken:
-        raise ConformanceError(law, expected=broken.expected, found=broken.found) from broken.__cause__
+        raise ConformanceError(law, expected=broken.expected, actual=broken.actual) from broken.__cause__
     except Exception as error:
-        raise ConformanceError(law, expected="no error", found=f"{type(error).__name__}: {error}") from error
+        raise ConformanceError(law, expected="no error", actual=f"{type(error).__name__}: {error}") from error
 
 
 def hold(laws: Mapping[str, Callable[[Case], None]], case: Case) -> None:
     for name, law in laws.items():
-        with held_to(name):
+        with law_check(name):
             law(case)

@@ -125,8 +125,8 @@ def _says_cost(case: _Case) -> None:
     for item in items:
         expect_named(str(privacy), str(item))
     releases = getattr(case.fitted, "releases_", None)
-    made = isinstance(releases, tuple) and all(isinstance(item, MomentRelease) for item in releases)
-    expect(made, "releases_, a tuple of what it was fitted from", type(releases).__name__)
+    valid = isinstance(releases, tuple) and all(isinstance(item, MomentRelease) for item in releases)
+    expect(valid, "releases_, a tuple of what it was fitted from", type(releases).__name__)
 
 
 def _features(case: _Case) -> None:

@@ -28,7 +28,7 @@ from colonnade.privacy import events
 from colonnade.privacy.guarantee import account, delta_at, epsilon_text
 from colonnade.privacy.renyi import ROUNDING, renyi
 from colonnade.randomness import SeededRandomness
-from colonnade.testing.laws import expect, expect_refusal, held_to, hold
+from colonnade.testing.laws import expect, expect_refusal, hold, law_check
 
 EventLaw: TypeAlias = Callable[[events.Event], None]
 Oracle: TypeAlias = Callable[[float], float]
@@ -54,14 +54,14 @@ def check_event(
     large to small, are where ε is asked for: the one law that can take seconds.
     """
     hold(EVENT_LAWS, event)
-    with held_to(SAFE):
+    with law_check(SAFE):
         _safe(event, deltas)
-    with held_to(NOISIER):
+    with law_check(NOISIER):
         for order in ORDERS:
             for value, after in pairwise(renyi(each, order) for each in (event, *noisier)):
                 expect(after <= value * (1 + ROUNDING), f"at most {value:g} at order {order:g}", after)
     if oracle is not None:
-        with held_to(ORACLE):
+        with law_check(ORACLE):
             for order in ORDERS:
                 rule, truth = renyi(event, order), oracle(order)
                 expect(rule >= truth * (1 - 1e-9), f"at least {truth:g} at order {order:g}", rule)

@@ -135,8 +135,8 @@ def _parts_are_the_whole(
     if whole.holder is not None:
         for member, model in members.items():
             size = model.coefficients.size if isinstance(model, LinearModel) else 0
-            wanted = whole.coefficients.size if member == whole.holder else 0
-            expect(size == wanted, f"{wanted} weights at {member}", size)
+            expected = whole.coefficients.size if member == whole.holder else 0
+            expect(size == expected, f"{expected} weights at {member}", size)
         return
     parts = [members[owner] for owner in owners]
     alongside = np.concatenate([part.coefficients for part in parts if isinstance(part, LinearModel)], axis=1)

@@ -40,21 +40,21 @@ class CentralLoss:
     outputs: int
 
     def values(self, scores: Array, records: NDArray[np.int64]) -> Array:
-        wanted = self.targets[records]
+        targets = self.targets[records]
         if self.outputs == 1:
-            return np.asarray(np.logaddexp(0.0, scores[:, 0]) - wanted * scores[:, 0])
-        chosen = scores[np.arange(len(records)), wanted.astype(np.int64)]
+            return np.asarray(np.logaddexp(0.0, scores[:, 0]) - targets * scores[:, 0])
+        chosen = scores[np.arange(len(records)), targets.astype(np.int64)]
         return np.asarray(logsumexp(scores, axis=1) - chosen)
 
     def residuals(self, scores: Array, records: NDArray[np.int64]) -> Array:
         """∂loss/∂score for these records at these scores, one column for each output."""
-        wanted = self.targets[records]
+        targets = self.targets[records]
         if self.kind == "numbers":
-            return np.asarray(scores - wanted[:, None])
+            return np.asarray(scores - targets[:, None])
         if self.outputs == 1:
-            return np.asarray(expit(scores) - wanted[:, None])
+            return np.asarray(expit(scores) - targets[:, None])
         shares = np.asarray(softmax(scores, axis=1))
-        shares[np.arange(len(records)), wanted.astype(np.int64)] -= 1.0
+        shares[np.arange(len(records)), targets.astype(np.int64)] -= 1.0
         return shares
 
 

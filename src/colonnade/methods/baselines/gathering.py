@@ -101,10 +101,10 @@ def release_of(
     mu: Fraction,
     gamma: int | None = None,
     guarantees: Iterable[Guarantee] = (),
-    made_by: tuple[str, str] = ("", ""),
+    origin: tuple[str, str] = ("", ""),
     reproducible: bool,
 ) -> MomentRelease:
-    """A matrix of these columns as something to fit models from; `made_by` is the hash of its plan, and its run."""
+    """A matrix of these columns as something to fit models from; `origin` is the hash of its plan, and its run."""
     return MomentRelease(
         matrix=matrix,
         gamma=gamma or plan.gamma,
@@ -113,8 +113,8 @@ def release_of(
         label=plan.label,
         mu=mu,
         guarantees=tuple(guarantees),
-        plan=made_by[0],
-        run=made_by[1],
+        plan=origin[0],
+        run=origin[1],
         reproducible=reproducible,
     )
 
@@ -149,9 +149,9 @@ def encoded_rows(
     attributes: int | None = None,
 ) -> NDArray[np.float64]:
     """The rows of all parties side by side, encoded and divided by √m; m as in `InputSpec`."""
-    held = {table.party: table for table in tables}
+    by_party = {table.party: table for table in tables}
     blocks = [
-        np.concatenate([encoder.encode(block) for block in held[party].blocks()])
+        np.concatenate([encoder.encode(block) for block in by_party[party].blocks()])
         for party, encoder in encoders
     ]
     declared = sum(encoder.attributes for _, encoder in encoders)

@@ -141,13 +141,13 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
     loss = CentralLoss("classes", classes, outputs=1 if occurring == 2 else occurring)
     everybody = np.arange(count)
     bordered = np.column_stack([features, np.ones(count)])
-    held = np.append(np.full(width, penalty / count), 0.0)
+    ridge = np.append(np.full(width, penalty / count), 0.0)
 
     def objective(point: Array) -> tuple[float, Array]:
         weights = point.reshape(loss.outputs, width + 1)
         scores = bordered @ weights.T
-        slope = loss.residuals(scores, everybody).T @ bordered / count + held * weights
-        return float(loss.values(scores, everybody).mean() + (held * weights**2).sum() / 2), slope.ravel()
+        slope = loss.residuals(scores, everybody).T @ bordered / count + ridge * weights
+        return float(loss.values(scores, everybody).mean() + (ridge * weights**2).sum() / 2), slope.ravel()
 
     with few_threads(bordered.size):
         solution = minimize(

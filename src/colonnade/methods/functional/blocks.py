@@ -146,7 +146,7 @@ def _block(owners: tuple[str, ...], left: list[Positions], right: list[Positions
 
 
 Law = Literal["laplace", "gaussian", "skellam"]
-LAWS: tuple[Law, ...] = ("laplace", "gaussian", "skellam")
+DISTRIBUTIONS: tuple[Law, ...] = ("laplace", "gaussian", "skellam")
 
 # A whole discrete Laplace is past so many scales with probability e^-75: then a coefficient may wrap around in the
 # field, which spoils the model and, being a function of what is opened, no guarantee.
@@ -227,7 +227,7 @@ class BlockNoise:
 
 
 def least_noise(
-    laws: tuple[Law, ...],
+    distributions: tuple[Law, ...],
     change: CoefficientChange,
     group: Group,
     *,
@@ -252,13 +252,13 @@ def least_noise(
             epsilon=epsilon,
             delta=delta,
             drawn=lambda noise: noise.vector.part(group.whole),
-            laws=(law,),
+            distributions=(law,),
             bits=bits,
         )
         return BlockNoise(law, noise.variance / 2 if law == "skellam" else noise.variance, noise.bits)
 
     noises, refused = [], PlanError("no law of noise was named")
-    for law in laws:
+    for law in distributions:
         try:
             noises.append(calibrated(law))
         except PlanError as error:

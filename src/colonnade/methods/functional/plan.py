@@ -19,7 +19,7 @@ from colonnade.data.coding import Mode
 from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.functional.blocks import (
-    LAWS,
+    DISTRIBUTIONS,
     BlockNoise,
     CoefficientBlock,
     Dissection,
@@ -116,14 +116,14 @@ class FunctionalOptions(plans.Options):
         blank = FunctionalPlan(gamma, (), (), **terms)
         _check_columns(blank)
         # In a box by default nothing: every feature has pads of its own, which takes more than two and a half times.
-        wanted = spec.verify if domain == "ball" else spec.verify or "none"
-        checked = chosen_verify(wanted, group, blank.claims, rows=min(rows, blank.block))
+        verify = spec.verify if domain == "ball" else spec.verify or "none"
+        checked = chosen_verify(verify, group, blank.claims, rows=min(rows, blank.block))
         blank = replace(blank, verify=checked)
-        laws: tuple[Law, ...] = LAWS if self.noise == "auto" else (self.noise,)
+        noises: tuple[Law, ...] = DISTRIBUTIONS if self.noise == "auto" else (self.noise,)
         if self.epsilons:
             chosen = _chosen(blank.dissection.blocks, self.epsilons, epsilon)
             blank = replace(blank, epsilons=chosen)
-        plan = plans.on_grid(lambda grid: _calibrated(replace(blank, gamma=grid), laws), gamma, least=least)
+        plan = plans.on_grid(lambda grid: _calibrated(replace(blank, gamma=grid), noises), gamma, least=least)
         try:
             _ = plan.guarantees, plan.part_guarantees
         except PrivacyError as error:
@@ -372,8 +372,8 @@ def _chosen(
     return tuple((block.name, given[block.name]) for block in blocks)
 
 
-def _calibrated(blank: FunctionalPlan, laws: tuple[Law, ...]) -> FunctionalPlan:
-    plan = replace(blank, noises=_noises(blank, laws))
+def _calibrated(blank: FunctionalPlan, distributions: tuple[Law, ...]) -> FunctionalPlan:
+    plan = replace(blank, noises=_noises(blank, distributions))
     if all(noise.is_laplace for noise in plan.noises):
         events = [view.event for view in plan.views]
         events += [plan.event([owner]) for owner in plan.group.owners]
@@ -391,20 +391,20 @@ def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
     return plan
 
 
-def _noises(plan: FunctionalPlan, laws: tuple[Law, ...]) -> tuple[BlockNoise, ...]:
-    wanted: list[tuple[CoefficientBlock | None, int, float]] = [
+def _noises(plan: FunctionalPlan, distributions: tuple[Law, ...]) -> tuple[BlockNoise, ...]:
+    blocks: list[tuple[CoefficientBlock | None, int, float]] = [
         (block, block.size, epsilon)
         for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=bool(plan.epsilons))
     ] or [(None, plan.dissection.coefficients, plan.spec.epsilon)]
     return tuple(
         least_noise(
-            laws,
+            distributions,
             plan.change(block),
             plan.group,
             entries=entries,
             epsilon=epsilon,
-            delta=plan.delta / len(wanted),
+            delta=plan.delta / len(blocks),
             bits=bits_for(plan.spec.epsilon),
         )
-        for block, entries, epsilon in wanted
+        for block, entries, epsilon in blocks
     )

@@ -70,9 +70,9 @@ class _TwoClasses:
 
     def check(self, label: Label) -> None:
         if len(label.classes) != 2:
-            found = f"{len(label.classes)} classes" if label.classes else f"kind {label.kind!r}"
+            kind = f"{len(label.classes)} classes" if label.classes else f"kind {label.kind!r}"
             raise LabelMismatch(
-                f"the {self.name} loss needs a label of two classes; {label.column!r} has {found}. "
+                f"the {self.name} loss needs a label of two classes; {label.column!r} has {kind}. "
                 "Declare two classes, or train by second moments, which take any number."
             )
 
@@ -320,11 +320,11 @@ class Penalty:
         """The proximal step for this step size; the last `free` weights, an intercept, are left alone."""
         if self.l1 == 0.0 and self.l2 == 0.0:
             return weights
-        held = weights[: len(weights) - free]
+        slopes = weights[: len(weights) - free]
         if self.l1:
-            held = np.sign(held) * np.maximum(np.abs(held) - step_size * self.l1, 0.0)
-        held = held / (1.0 + step_size * self.l2)
-        return np.concatenate((held, weights[len(weights) - free :]))
+            slopes = np.sign(slopes) * np.maximum(np.abs(slopes) - step_size * self.l1, 0.0)
+        slopes = slopes / (1.0 + step_size * self.l2)
+        return np.concatenate((slopes, weights[len(weights) - free :]))
 
     def value(self, weights: Array) -> float:
         return float(self.l1 * np.abs(weights).sum() + self.l2 / 2 * (weights @ weights))

@@ -19,7 +19,7 @@ from colonnade.numbers.threads import few_threads
 def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> Array:
     """The last weight is not penalised; positive and negative parts make ‖w‖₁ smooth between bounds (L-BFGS-B)."""
     rows, width = features.shape
-    held = width - 1
+    last = width - 1
     parts = 2 if penalty.l1 else 1
 
     def joined(point: Array) -> Array:
@@ -29,14 +29,14 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> A
         weights = joined(point)
         scores = features @ weights
         gradient = loss.residual(scores, targets) @ features / rows
-        gradient[:held] += penalty.l2 * weights[:held]
+        gradient[:last] += penalty.l2 * weights[:last]
         value = float(loss.value(scores, targets).mean()) + penalty.l2 / 2 * float(
-            weights[:held] @ weights[:held]
+            weights[:last] @ weights[:last]
         )
         if parts == 1:
             return value, gradient
-        slope = np.concatenate((np.full(held, penalty.l1), np.zeros(1)))
-        value += penalty.l1 * float(np.abs(point[:held]).sum() + np.abs(point[width : width + held]).sum())
+        slope = np.concatenate((np.full(last, penalty.l1), np.zeros(1)))
+        value += penalty.l1 * float(np.abs(point[:last]).sum() + np.abs(point[width : width + last]).sum())
         return value, np.concatenate((gradient + slope, slope - gradient))
 
     from scipy.optimize import minimize

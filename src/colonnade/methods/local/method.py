@@ -47,7 +47,7 @@ def perturbed_release(perturbed: PerturbedMoments) -> MomentRelease:
         matrix,
         mu=Fraction(spread**2),
         guarantees=plan.guarantees,
-        made_by=(plan.hash, perturbed.run),
+        origin=(plan.hash, perturbed.run),
         reproducible=perturbed.reproducible,
     )
 

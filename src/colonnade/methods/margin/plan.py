@@ -430,8 +430,8 @@ def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
 
 def _check_size(plan: MarginPlan) -> None:
     plans.check_memory(plan.size)
-    need, held = 16 * plan.rows * plan.size, plans.physical_memory()
-    if held is not None and need > held:
+    need, memory = 16 * plan.rows * plan.size, plans.physical_memory()
+    if memory is not None and need > memory:
         raise TooMuchMemory(
             f"{plan.rows} rows of {plan.size} columns: computing parties hold shares of all rows between steps, "
             f"which takes "

@@ -181,7 +181,7 @@ async def shared_slopes(party: Party, phasors: dict[str, Shared], plan: MarginPl
     return slopes.in_rows_of(plan.heads)
 
 
-def held(value: Shared) -> FieldArray:
+def share_of(value: Shared) -> FieldArray:
     if value.share is None:
         raise LocalProtocolError("a computing party lacks a share of what was dealt")
     return value.share
@@ -234,8 +234,8 @@ async def _moments(
         columns[plan.label_holder] = dealt.columns(range(own))
         moments.add([columns[owner] for owner in party.group.owners])
         if party.keeps_shares:
-            first, *rest = (held(columns[owner]) for owner in party.group.owners)
-            constants = held(dealt.columns(range(own, own + plan.heads)))
+            first, *rest = (share_of(columns[owner]) for owner in party.group.owners)
+            constants = share_of(dealt.columns(range(own, own + plan.heads)))
             others = plan.phasor_grid ** len(plan.others)
             kept.append(KeptShares(first.stack_columns(rest), constants.times(others)))
         party.progress("columns", block.stop, plan.rows)
@@ -301,14 +301,14 @@ async def published_weights(
     if not party.owns_columns:
         return np.zeros(shape)
     said = await hear(party, party.group.server, label)
-    heard: Array = said.array("weights", dtype="f8", shape=shape)
-    if not np.isfinite(heard).all():
+    weights: Array = said.array("weights", dtype="f8", shape=shape)
+    if not np.isfinite(weights).all():
         raise said.wrong("its weights are not finite numbers")
-    if np.abs(heard).max(initial=0.0) > LARGEST_WEIGHT:
+    if np.abs(weights).max(initial=0.0) > LARGEST_WEIGHT:
         raise said.wrong("its weights reach past 2^512, and scores by them need not be finite numbers")
     planned = np.frombuffer(bytes.fromhex(plan.hash), dtype=np.uint8)
-    await agree_on_public(party, label, party.group.owners, planned, heard)
-    return heard
+    await agree_on_public(party, label, party.group.owners, planned, weights)
+    return weights
 
 
 def noise_part(party: Party, plan: MarginPlan) -> Integers:

@@ -47,7 +47,7 @@ def pilots(plan: PrivateMessagesPlan) -> tuple[Pilot, ...]:
 
 
 METHOD = Method(
-    name="intermediate",
+    name="private-messages",
     title="noisy scores and residuals, step by step",
     tasks=("classification", "regression"),
     options=PrivateMessagesOptions,

@@ -57,7 +57,7 @@ class PrivateMessagesOptions(GlmOptions, Options):
     messages clipped to the largest residual.
     """
 
-    method = "intermediate"
+    method = "private-messages"
 
     epochs: Annotated[int, Number(ge=1)] = 10
     batch: Annotated[int, Number(ge=1)] | None = None

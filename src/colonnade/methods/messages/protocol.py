@@ -119,10 +119,10 @@ async def _ask(
     message = _noisy(party, plan, batch @ state.weights, noise, limit=limit)
     await tell(party, plan.active, f"scores {state.step}", message)
     label = f"residuals {state.step}"
-    heard = await hear(party, plan.active, label)
-    received = _received(heard, plan, len(batch))
+    reply = await hear(party, plan.active, label)
+    received = _received(reply, plan, len(batch))
     # One message went to all of them, and the next scores rest on it.
-    await agree_on_public(party, label, plan.passive, heard.arrays["values"])
+    await agree_on_public(party, label, plan.passive, reply.arrays["values"])
     return received if plan.clip is None else np.clip(received, -plan.clip, plan.clip)
 
 

@@ -178,15 +178,15 @@ class _Neural(Estimator):
         if file.kind != cls.__name__:
             raise ModelError(f"{path} holds a {file.kind}, not a {cls.__name__}.")
         design = file.design
-        made = cls(
+        learner = cls(
             regime=design.regime,
             networks=networks or design.networks,
             fusion=fusion,
             image=design.image,
             embedding=design.embedding,
         )
-        made._take(file.network(networks=networks, fusion=fusion), file.privacy, file.regime)
-        return made
+        learner._take(file.network(networks=networks, fusion=fusion), file.privacy, file.regime)
+        return learner
 
     @property
     def _run_name(self) -> str:

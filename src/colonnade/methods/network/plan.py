@@ -86,13 +86,13 @@ class Design:
     def from_data(cls, data: Mapping[str, Any]) -> Design:
         """The design that plain values describe; what is none raises `KeyError`, `TypeError` or `ValueError`."""
         image = data["image"]
-        made = cls(**{**data, "image": None if image is None else tuple(image)})
+        design = cls(**{**data, "image": None if image is None else tuple(image)})
         known = (*get_args(Kind), OWN)
-        if made.networks not in known or made.fusion not in ("linear", OWN):
-            raise ValueError(f"networks of kind {made.networks!r} with a fusion of kind {made.fusion!r}")
-        if made.regime not in get_args(Regime) or made.task not in ("classification", "regression"):
-            raise ValueError(f"a network of regime {made.regime!r} for {made.task!r}")
-        return made
+        if design.networks not in known or design.fusion not in ("linear", OWN):
+            raise ValueError(f"networks of kind {design.networks!r} with a fusion of kind {design.fusion!r}")
+        if design.regime not in get_args(Regime) or design.task not in ("classification", "regression"):
+            raise ValueError(f"a network of regime {design.regime!r} for {design.task!r}")
+        return design
 
 
 @dataclass(frozen=True)

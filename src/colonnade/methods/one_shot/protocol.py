@@ -162,8 +162,8 @@ async def _receive(party: Party, plan: NoisyColumnsPlan, owner: str) -> Array:
     columns = np.empty((plan.rows, width))
     for number, start in enumerate(range(0, plan.rows, size)):
         stop = min(start + size, plan.rows)
-        heard = await hear(party, owner, f"columns {number}")
-        columns[start:stop] = heard.array("columns", dtype="i8", shape=(stop - start, width)) / GAMMA
+        message = await hear(party, owner, f"columns {number}")
+        columns[start:stop] = message.array("columns", dtype="i8", shape=(stop - start, width)) / GAMMA
     return columns
 
 

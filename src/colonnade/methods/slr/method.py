@@ -89,7 +89,7 @@ def descend_in_three(
     randomness: Randomness,
 ) -> Array:
     """The weights after all steps of Algorithm 4; `noise` are the three μ, on the grids γ, γ³ and γ²."""
-    laws = [SkellamNoise(mu) for mu in noise]
+    distributions = [SkellamNoise(mu) for mu in noise]
     count = len(features)
     for _ in range(steps):
         draws = randomness.words(-(-count // 2)).view(np.uint32)[:count]
@@ -102,7 +102,7 @@ def descend_in_three(
             rounded.T @ (gamma * labels[batch].astype(np.float64)),
         )
         first, second, third = (
-            exact + law.draw(len(exact), randomness) for exact, law in zip(sums, laws, strict=True)
+            exact + law.draw(len(exact), randomness) for exact, law in zip(sums, distributions, strict=True)
         )
         gradient = first / (2 * gamma) + second / (4 * gamma**3) - third / gamma**2
         descent.step(gradient / (rate * count))

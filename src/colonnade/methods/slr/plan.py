@@ -383,7 +383,7 @@ def _on_fine_grid(
         epsilon=epsilon,
         delta=delta,
         drawn=lambda _noise: None,
-        laws=("gaussian",),
+        distributions=("gaussian",),
         bits=bits,
         digits=4,
     )

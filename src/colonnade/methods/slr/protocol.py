@@ -191,11 +191,11 @@ async def _published_weights(
             await tell(party, member, label, Message(arrays={"weights": weights}))
         return weights
     said = await hear(party, party.group.server, label)
-    heard: Integers = said.array("weights", dtype="i8", shape=(plan.size,))
-    if sum(int(entry) ** 2 for entry in heard) > plan.weight_squared:
+    weights = said.array("weights", dtype="i8", shape=(plan.size,))
+    if sum(int(entry) ** 2 for entry in weights) > plan.weight_squared:
         raise said.wrong("its weights are longer than the plan allows")
-    await agree_on_public(party, label, party.group.others(party.group.server), heard)
-    return heard
+    await agree_on_public(party, label, party.group.others(party.group.server), weights)
+    return weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,9 +71,9 @@ class Privacy(tuple[Guarantee, ...]):
     reproducible: bool
 
     def __new__(cls, guarantees: Iterable[Guarantee], *, reproducible: bool = False) -> Privacy:
-        made = super().__new__(cls, guarantees)
-        made.reproducible = reproducible
-        return made
+        privacy = super().__new__(cls, guarantees)
+        privacy.reproducible = reproducible
+        return privacy
 
     def __getnewargs_ex__(self) -> tuple[tuple[tuple[Guarantee, ...]], dict[str, bool]]:
         return (tuple(self),), {"reproducible": self.reproducible}

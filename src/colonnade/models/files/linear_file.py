@@ -97,5 +97,5 @@ def exportable(model: Any) -> ModelFile:
     if model.releases_:
         run = model.releases_[0].run
     # A classifier without a named method says which one it took.
-    method: str = getattr(model, "method_", "") or getattr(model, "method", "intermediate")
+    method: str = getattr(model, "method_", "") or getattr(model, "method", "private-messages")
     return model_file(model, method=method, run=run)

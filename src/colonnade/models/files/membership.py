@@ -181,9 +181,9 @@ def remembered(
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)

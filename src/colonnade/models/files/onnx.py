@@ -46,7 +46,7 @@ def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
     scores = graph.add("Add", [graph.add("MatMul", [features, weights]), offsets])
     outputs = _answers(graph, whole, scores)
     name = f"colonnade {whole.kind}"
-    made = helper.make_model(
+    proto = helper.make_model(
         helper.make_graph(graph.nodes, name, graph.inputs, outputs, initializer=graph.constants),
         producer_name="colonnade",
         producer_version=__version__,
@@ -54,9 +54,9 @@ def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", OPSET_ML)],
         doc_string=f"A {whole.kind} trained by method {whole.method!r}.\n{whole.privacy}",
     )
-    helper.set_model_props(made, metadata(whole))
-    checker.check_model(made, full_check=True)
-    return made
+    helper.set_model_props(proto, metadata(whole))
+    checker.check_model(proto, full_check=True)
+    return proto
 
 
 def save_onnx(model: Any, path: Path, *, encoded: bool = False) -> None:

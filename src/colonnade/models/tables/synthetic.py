@@ -96,7 +96,7 @@ def fit_mixture(
             f"and was {first:.3g} for columns that have nothing to do with each other. Select fewer columns, or merge "
             "rare levels in the next release."
         )
-    levels, classes = state.found()
+    levels, classes = state.distributions()
     return Fit(levels, classes, step, float(gram), float(label), float(first))
 
 
@@ -180,7 +180,7 @@ class _State:
         size = np.sqrt(self._second / (1.0 - 0.99**step)) + 1e-12
         self.logits -= np.float32(rate) * mean / size
 
-    def found(self) -> tuple[tuple[Array, ...], Array]:
+    def distributions(self) -> tuple[tuple[Array, ...], Array]:
         """The probabilities of levels by column, and of classes."""
         probable = self._probabilities().astype(np.float64)
         pairs = zip(self._starts[:-1], self._starts[1:], strict=True)
@@ -403,11 +403,11 @@ def _write_parquet(table: SyntheticTable, target: Path) -> None:
     from pyarrow import array, parquet, string
     from pyarrow import table as arrow_table
 
-    def held(values: NDArray[Any]) -> Any:
+    def arrow_array(values: NDArray[Any]) -> Any:
         if values.dtype.kind == "O":
             return array([None if value is None else str(value) for value in values], string())
         return array(values, mask=np.isnan(values)) if values.dtype.kind == "f" else array(values)
 
-    columns = {name: held(values) for name, values in table.columns.items()}
+    columns = {name: arrow_array(values) for name, values in table.columns.items()}
     with whole_file(target) as file:
         parquet.write_table(arrow_table(columns), file, compression="zstd")
