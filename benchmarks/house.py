@@ -71,7 +71,8 @@ OLD_WORDS = frozenset(
     re.findall(
         r"\w+",
         "asked told beside besides deeds doorkeeper attendant turnstile roll journey whom across longest reach worth "
-        "noted keeper keepers turned taken coins house houses invented judge judged judges judging judgement",
+        "noted keeper keepers turned taken coins house houses invented judge judged judges judging judgement "
+        "wave waves turning made wanted",
     )
 )
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")

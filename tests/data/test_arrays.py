@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from colonnade.data.arrays import (
     columns_by_name,
     distinct,
-    held,
+    kind_of,
     numbers,
     objects,
     of_texts,
@@ -124,7 +124,7 @@ def test_every_short_text_of_number_signs_is_read_as_a_number_exactly_if_it_is_o
 )
 def test_pythons_own_values_are_of_one_kind_or_text(values: list[object], kind: str) -> None:
     found = values_of(values)
-    assert held(found) == kind and len(found) == len(values)
+    assert kind_of(found) == kind and len(found) == len(values)
 
 
 def test_dates_numbers_and_halves_of_characters_are_kept_as_they_are() -> None:

@@ -34,7 +34,7 @@ from colonnade.models.moments import (
     decompose,
     default_floor,
     deflated,
-    held,
+    denoised,
     learnable_rank,
     least_squares,
     noise_edge,
@@ -366,7 +366,7 @@ def test_what_may_be_true_is_positive_and_close_to_what_was_found(value: float, 
 @given(st.lists(st.floats(-50, 500), min_size=1, max_size=40), st.floats(0, 5))
 def test_what_rows_hold_adds_up_to_the_trace_unless_it_is_negative(values: Any, noise: float) -> None:
     seen = np.array(values)
-    found = held(seen, noise)
+    found = denoised(seen, noise)
     assert (found >= 0).all()
     inside = seen <= 2 * noise * len(seen) ** 0.5
     np.testing.assert_array_equal(found[~inside], deflated(seen, noise)[~inside])

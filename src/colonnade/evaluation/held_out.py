@@ -172,18 +172,18 @@ async def evaluate_at_site(
         return NOT_EVALUATED.format(reason=reason_for_peers(error))
 
 
-def decided(job: Job, trained: train.Trained, judgement: HeldOut) -> tuple[HeldOut, str]:
+def decided(job: Job, trained: train.Trained, outcome: HeldOut) -> tuple[HeldOut, str]:
     rule, model = rule_of(job.options), trained.model
     if rule is None or not isinstance(model, LogisticRegression):
-        return judgement, ""
-    if not isinstance(judgement, Evaluation) or not isinstance(judgement.estimate, TwoClassEstimate):
-        return judgement, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
-    estimate = judgement.estimate.at(rule)
+        return outcome, ""
+    if not isinstance(outcome, Evaluation) or not isinstance(outcome.estimate, TwoClassEstimate):
+        return outcome, f"The threshold stays at 0.5: there is no evaluation to read {rule!r} from."
+    estimate = outcome.estimate.at(rule)
     model.threshold = estimate.threshold_probability
     error = estimate.threshold_error
     said = f"{figure_text(model.threshold, error)} ± {error_text(error)}"
     note = f"The threshold is {said}: threshold = {rule!r}, read from the people held out."
-    return replace(judgement, estimate=estimate), note
+    return replace(outcome, estimate=estimate), note
 
 
 def estimate_alone(run: Run[Any], evaluation: Evaluation) -> Estimate | None:
@@ -265,15 +265,15 @@ def finish_training(
     watch = watch or Watch()
     first = train.train_on(result, job, run, failure=failure, public=place.public, watch=watch)
     skipped = watch.skipped
-    judgement, threshold = decided(job, first, evaluation)
+    outcome, threshold = decided(job, first, evaluation)
     more = []
     if isinstance(result, MomentRelease):
         more = train.train_more(result, run, public=place.public, watch=watch)
-    evaluated = judgement if isinstance(judgement, Evaluation) else None
+    evaluated = outcome if isinstance(outcome, Evaluation) else None
     notes = (
         *first.notes,
         f"No model was learnt: {first.failure}" if first.failure else "",
-        judgement if isinstance(judgement, str) else "",
+        outcome if isinstance(outcome, str) else "",
         evaluated.note if evaluated is not None else "",
         threshold,
         skipped,

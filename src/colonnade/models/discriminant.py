@@ -13,7 +13,7 @@ from scipy.special import betaincinv, expit, log_expit, log_ndtr, ndtri
 
 from colonnade.data.labels import LabelBlock
 from colonnade.errors import DrownedByNoise
-from colonnade.models.moments import ClassMoments, decompose, eigenvalues, floor_of
+from colonnade.models.moments import ClassMoments, decompose, denoised, floor_of
 
 Array = NDArray[np.float64]
 
@@ -176,7 +176,7 @@ def binary_score(
         (float(difference @ weights) - factor * spectrum.inverse_trace) / n,
         math.sqrt(max(4.0 * factor * float(weights @ weights) - noisy, noisy)) / n,
     )
-    variance = float(eigenvalues(spectrum.observed, moments.noise) @ (spectrum.vectors.T @ weights) ** 2) / n
+    variance = float(denoised(spectrum.observed, moments.noise) @ (spectrum.vectors.T @ weights) ** 2) / n
     # Never sharpened: where the floor holds directions back, how far is itself known through noise alone.
     gain = covariance / max(covariance, variance) if covariance > 0 else 0.0
     return Score(

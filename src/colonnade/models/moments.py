@@ -190,7 +190,7 @@ def deflated(values: Array, noise: float) -> Array:
     return np.asarray(np.sqrt(np.maximum(inside**2 - edge**2, 0.0)))
 
 
-def eigenvalues(values: Array, noise: float) -> Array:
+def denoised(values: Array, noise: float) -> Array:
     """As `deflated`, where those inside the noise share what is left of the trace, which is right up to s√(2d)."""
     own = deflated(values, noise)
     inside = values <= noise_edge(noise, len(values))
