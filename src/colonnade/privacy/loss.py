@@ -321,7 +321,9 @@ def _grid(curve: HockeyStickCurve, interval: float, *, backward: bool) -> PLDPmf
 
 def _convolve(parts: list[tuple[PLDPmf, int]]) -> PLDPmf:
     truncation = 1e-15
-    composed = [pmf.self_compose(count, truncation) if count > 1 else pmf for pmf, count in parts]
+    # Where the library looks for the ends of the grid a moment may overflow: that order then bounds nothing.
+    with np.errstate(over="ignore"):
+        composed = [pmf.self_compose(count, truncation) if count > 1 else pmf for pmf, count in parts]
     total = composed[0]
     for pmf in composed[1:]:
         total = total.compose(pmf, truncation)
