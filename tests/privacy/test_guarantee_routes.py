@@ -471,12 +471,9 @@ def test_compositions_agree_with_dp_accounting(event: Event, theirs: object, del
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_where_a_moment_overflows_the_users_see_no_warning_and_the_others_bound_the_tail() -> None:
+def test_nobody_is_warned_where_a_moment_overflows_and_the_others_bound_the_tail() -> None:
     noise = Repeated(PoissonSampled(Fraction(1, 10), Gaussian(1, Fraction(25, 2))), 100)
-    with np.errstate(over="ignore"):
-        theirs = reference.from_gaussian_mechanism(12.5, sampling_prob=0.1).self_compose(100)
-        epsilon = theirs.get_epsilon_for_delta(1e-6)
-    assert our_epsilon(noise, 1e-6) == pytest.approx(epsilon, rel=1e-3)
+    assert our_epsilon(noise, 1e-6) == pytest.approx(0.317791, rel=1e-3)  # dp-accounting's figure
 
 
 def test_a_composition_of_discrete_laplace_is_the_exact_convolution() -> None:
