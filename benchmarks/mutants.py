@@ -30,15 +30,16 @@ import ast
 import contextlib
 import functools
 import hashlib
+import importlib
 import json
 import math
+import multiprocessing
 import operator
 import os
 import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -49,6 +50,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -71,20 +73,24 @@ FILES = 14
 APART = frozenset({"architecture", "board", "corpus", "docs", "golden"})
 MEMORY = 12 << 30
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
-RUNNING: set[subprocess.Popen[str]] = set()
+RUNNING: set[BaseProcess] = set()
+# Processes that begin with the libraries read, of which the product itself is none: a second or two each.
+FORKS = multiprocessing.get_context("forkserver")
+LIBRARIES = [
+    *(
+        "coverage",
+        "duckdb",
+        "hypothesis.strategies",
+        "jinja2",
+        "msgpack",
+        "numba",
+        "numpy",
+        "pyarrow.parquet",
+    ),
+    *("pydantic", "pytest", "rich.console", "scipy.optimize", "scipy.stats", "typer.testing"),
+    "cryptography.hazmat.primitives.asymmetric.x25519",
+]
 PLACES: list[str] = []
-# What the tests find at the root of the tree.
-BESIDE = (
-    "tests",
-    "pyproject.toml",
-    "benchmarks",
-    "docs",
-    "examples",
-    "deploy",
-    "README.md",
-    "SECURITY.md",
-    "Makefile",
-)
 
 
 @dataclass(frozen=True)
@@ -137,54 +143,48 @@ class Tree:
     def __init__(self, folder: Path, source: Path) -> None:
         self.folder = folder
         shutil.copytree(source, folder / "src", ignore=shutil.ignore_patterns("*.egg-info"))
-        for name in BESIDE:
-            if (ROOT / name).exists():
-                (folder / name).symlink_to(ROOT / name)
+        for path in ROOT.iterdir():
+            if path.name not in ("src", "build") and not path.name.startswith("."):
+                (folder / path.name).symlink_to(path)
 
     def pytest(
         self, arguments: Sequence[str], *, limit: float, settings: dict[str, str]
     ) -> tuple[int | None, str]:
         """The exit code, or None after `limit` seconds, and the end of what it said."""
-        environment = os.environ | {
+        environment = dict(os.environ) | {
             "PYTHONPATH": f"{self.folder / 'src'}:{ROOT / 'benchmarks'}",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
             **settings,
         }
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "mutant_plugin",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not slow",
-        ]
-        process = subprocess.Popen(
-            [*command, "--rootdir", str(self.folder), *arguments],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            preexec_fn=_limit_memory,
-        )
-        RUNNING.add(process)
-        try:
-            said, _ = process.communicate(timeout=limit)
-            return process.returncode, said[-60_000:]
-        except subprocess.TimeoutExpired:
-            return None, ""
-        finally:
-            _end(process)
-            RUNNING.discard(process)
+        common = ["-p", "mutant_plugin", "-p", "no:cacheprovider", "-m", "not slow"]
+        with tempfile.NamedTemporaryFile("r", suffix=".txt") as said:
+            run = (self.folder, environment, [*common, "--rootdir", str(self.folder), *arguments], said.name)
+            process = FORKS.Process(target=_pytest_here, args=run)
+            process.start()
+            RUNNING.add(process)
+            try:
+                process.join(limit)
+                code = process.exitcode
+                return code, said.read()[-60_000:] if code is not None else ""
+            finally:
+                _end(process)
+                RUNNING.discard(process)
 
 
-def _limit_memory() -> None:
+def _pytest_here(folder: Path, environment: dict[str, str], arguments: list[str], said: str) -> NoReturn:
+    """What `python -m pytest` does in this folder, in a process that has read the libraries already."""
+    os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    target = os.open(said, os.O_WRONLY)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = [str(folder), *environment["PYTHONPATH"].split(":")]
+    code = int(importlib.import_module("pytest").main(arguments))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -195,11 +195,13 @@ def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
     os._exit(130)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: BaseProcess) -> None:
     """The process, and what it started and left behind."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    if process.pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.join()
 
 
 @dataclass
@@ -252,24 +254,29 @@ class Suite:
                 key = f"reach {name} {hashlib.sha256(self.texts[name].encode()).hexdigest()}"
                 known = self.kept.get(key)
                 if known is None:
-                    known = self._record(name)
-                    self.kept.put(key, known)
+                    known, whole = self._record(name)
+                    if whole:
+                        self.kept.put(key, known)
                 self.recorded[name] = known
             return self.recorded[name]
 
-    def _record(self, name: str) -> Any:
+    def _record(self, name: str) -> tuple[Any, bool]:
+        """What was found, and whether pytest came to its end: one that is stopped is not kept."""
         with tempfile.NamedTemporaryFile(suffix=".json") as target:
             rooms = [str(self.base.folder / "src" / "colonnade" / room) for room in QUOTAS]
             asked = json.dumps({"target": target.name, "rooms": rooms, "limit": RECORDING})
             begun = time.monotonic()
-            self.base.pytest([name], limit=20 * RECORDING, settings={mutant_plugin.REACH: asked})
+            settings = {mutant_plugin.REACH: asked}
+            code, said = self.base.pytest([name], limit=20 * RECORDING, settings=settings)
             text = Path(target.name).read_text()
         found = json.loads(text) if text else {"tests": [], "reach": {}}
         failed = [test for test, (_, passed) in found["tests"] if not passed]
         tell(f"recorded {name}: {len(found['tests'])} tests, {time.monotonic() - begun:.0f} s")
         if failed:
             tell(f"  and without any mutation these do not pass: {', '.join(failed[:5])}")
-        return found
+        if code not in (0, 1, 5):
+            tell(f"  and pytest ended with {code}: {said[-400:]}")
+        return found, bool(text) and code in (0, 1, 5)
 
     def choose(self, mutation: Mutation, source: str, killer: str | None) -> dict[str, float]:
         """Tests in the order in which they are to run, each with its processor time."""
@@ -686,6 +693,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="only the last line")
     asked = parser.parse_args()
+    # Two workers have two cores: a second thread of either would only spin on the other's.
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    FORKS.set_forkserver_preload(LIBRARIES)
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, _stop)
     rooms = asked.rooms.split(",") if asked.rooms else list(QUOTAS)
