@@ -27,7 +27,7 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError
 from colonnade.methods.baselines.method import SINGLE, IdealOptions, exactly, ideal_messages
-from colonnade.methods.glm.losses import LOSSES, GlmOptions, Penalty
+from colonnade.methods.glm.losses import LOSSES, GlmOptions, LeastSquares, Penalty
 from colonnade.methods.glm.models import solve
 from colonnade.methods.glm.rows import CONSTANT, GAMMA
 from colonnade.methods.messages.method import METHOD as MESSAGES
@@ -220,13 +220,17 @@ def test_training_without_noise_is_what_scikit_learn_finds() -> None:
     counts, public = TARGETS["count"][1], federation("count", public=True)
     peer = PoissonRegressor(alpha=0, tol=1e-9, max_iter=2000).fit(np.column_stack(list(RAW.values())), counts)
     wanted = np.log(peer.predict(np.column_stack(list(RAW.values()))))
+    spec, free = TrainingSpec("regression", 1.0), GlmOptions(strength=0.0)
     options = IdealOptions(strength=0.0, epochs=400, learning_rate=2.0)
-    messages = ideal_messages(public, TrainingSpec("regression", 1.0), LOSSES["poisson"], options)
+    messages = ideal_messages(public, spec, LOSSES["poisson"], options)
     assert np.abs(scores(messages) - wanted).max() < 0.01
-    central = exactly(
-        public, TrainingSpec("regression", 1.0), LOSSES["poisson"], GlmOptions(strength=0.0), alone=False
-    )
+    central = exactly(public, spec, LOSSES["poisson"], free, alone=False)
     assert np.abs(scores(central) - wanted).max() < 1e-3
+    # A loss of numbers that is added later has a model in the label's units too.
+    known, renamed = LOSSES["least_squares"], type("Renamed", (LeastSquares,), {"name": "renamed"})()
+    line = federation("number", public=True)
+    one, other = (exactly(line, spec, loss, free, alone=False) for loss in (known, renamed))
+    assert np.array_equal(scores(one), scores(other))
 
 
 def test_what_protects_nobody_has_no_plan_and_the_same_seed_gives_the_same_model() -> None:

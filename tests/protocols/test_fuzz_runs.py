@@ -771,7 +771,7 @@ def test_a_peer_that_declares_what_cannot_be_ends_the_run_by_name() -> None:
 
 RUNS = ("first", "second")
 STEPS = ("columns 0", "columns 1", "noise")
-members = st.sampled_from(PAIR.members)
+members, runs, steps = st.sampled_from(PAIR.members), st.sampled_from(RUNS), st.sampled_from(STEPS)
 
 
 class Wire:
@@ -805,27 +805,14 @@ class Envelopes(RuleBasedStateMachine):
         self.used: dict[Any, Any] = {}
         self.count = 0
 
-    @rule(
-        target=frames,
-        run=st.sampled_from(RUNS),
-        sender=members,
-        receiver=members,
-        step=st.sampled_from(STEPS),
-    )
+    @rule(target=frames, run=runs, sender=members, receiver=members, step=steps)
     def send(self, run: Any, sender: str, receiver: str, step: str) -> Any:
         party = self.parties[run, sender]
         asyncio.run(tell(party, receiver, step, Message({"n": self.count})))
         self.count += 1
         return (run, sender, receiver, step, untyped(party.channel).sent)
 
-    @rule(
-        frame=frames,
-        run=st.sampled_from(RUNS),
-        receiver=members,
-        peer=members,
-        step=st.sampled_from(STEPS),
-        faithful=st.booleans(),
-    )
+    @rule(frame=frames, run=runs, receiver=members, peer=members, step=steps, faithful=st.booleans())
     def deliver(self, frame: Any, run: Any, receiver: str, peer: str, step: str, faithful: Any) -> None:
         """Hand a frame to somebody who waits for somebody's step; refusals end the run, so try on a copy."""
         if faithful:

@@ -28,7 +28,7 @@ from colonnade.report.ledgers import history_csv
 from colonnade.report.plain import size_text, spent_text
 from colonnade.report.text import worst
 from colonnade.runs.recovery import recovered
-from colonnade.runs.run_folders import RunFolder, page_of, readable, released, run_line, with_facts
+from colonnade.runs.run_folders import RunFolder, page_of, readable, released_model, run_line, with_facts
 from colonnade.runs.run_index import RUNNING, WAITS, Progress
 from colonnade.sites.approval import Request as ApprovalRequest
 from colonnade.sites.approval import approve, decline
@@ -145,13 +145,13 @@ class Board:
     def card(self, request: Request) -> Response:
         from colonnade.report.model_card import model_card
 
-        whole, record = released(self.workspace.runs.read(request.path_params["run"]).path)
+        whole, record = released_model(self.workspace.runs.read(request.path_params["run"]).path)
         return download(model_card(whole, record=record).encode(), "model-card.md")
 
     def onnx(self, request: Request) -> Response:
         from colonnade.models.files.onnx import onnx_model
 
-        whole, _ = released(self.workspace.runs.read(request.path_params["run"]).path)
+        whole, _ = released_model(self.workspace.runs.read(request.path_params["run"]).path)
         return download(onnx_model(whole).SerializeToString(), "model.onnx")
 
     def file(self, request: Request) -> Response:

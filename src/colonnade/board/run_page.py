@@ -17,7 +17,7 @@ from colonnade.report.facts import entry_text
 from colonnade.report.plain import merged
 from colonnade.report.text import verdict
 from colonnade.runs.recovery import charged_text, where_text
-from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, recorded_text, released
+from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, recorded_text, released_model
 from colonnade.runs.run_index import RUNNING, WAITS, Listed, Progress
 from colonnade.sites.approval import Request
 
@@ -73,7 +73,7 @@ def _is_released(folder: RunFolder) -> bool:
     if not (folder.path / MODEL).is_file():
         return False
     try:
-        released(folder.path)
+        released_model(folder.path)
     except ColonnadeError:
         return False
     return True

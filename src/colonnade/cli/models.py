@@ -8,7 +8,7 @@ import typer
 
 from colonnade.cli.screen import COLUMNS, FREE, LABEL, MODEL, RUN, Answer, check_free, flag, option, progress
 from colonnade.runs.folders import write_named
-from colonnade.runs.run_folders import release_of, released
+from colonnade.runs.run_folders import release_of, released_model
 
 
 def export(
@@ -40,7 +40,7 @@ def export(
         raise typer.BadParameter(f"--onnx and --card are both {card}. Name a file for each.")
     check_free(onnx, "--onnx", FREE)
     check_free(card, "--card", FREE)
-    whole, record = released(model, label)
+    whole, record = released_model(model, label)
     if onnx is not None:
         from colonnade.models.files.onnx import save_onnx
 

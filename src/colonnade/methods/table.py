@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form, check
 from colonnade.errors import JobError, OnlyForPublicData, PlanError, UnknownChoice
-from colonnade.methods.baselines import method as method_vfl_baselines
+from colonnade.methods.baselines import method as method_baselines
 from colonnade.methods.baselines.method import BASELINES
 from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.functional import method as method_functional
@@ -41,8 +41,8 @@ METHODS: Mapping[str, AnyMethod] = {
         method_messages.METHOD,
         method_one_shot.METHOD,
         method_network.METHOD,
-        method_vfl_baselines.IDEAL,
-        method_vfl_baselines.SINGLE,
+        method_baselines.IDEAL,
+        method_baselines.SINGLE,
         *BASELINES,
     )
 }

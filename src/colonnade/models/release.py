@@ -34,7 +34,7 @@ class MomentRelease(ReadsPeople, NoRows):
     by √m for `attributes` = m and rounded on the grid of `gamma`; then the label's block. Products that are zero for
     every row, such as that of two classes, are not released and are 0.
 
-    `mu` is the Skellam noise with every party's part in it: variance 2·mu on the diagonal, mu elsewhere. A
+    `mu` is half the variance of the noise on the diagonal, with every party's part in it: 2·mu there, mu elsewhere. A
     `reproducible` release had noise from a seed and protects nobody. A `conditional` one has one matrix of (features,
     the constant) for each class, along the diagonal of `matrix`. Models are fitted to `label` where none of
     `more_labels` is named.

@@ -309,7 +309,7 @@ def _section(folder: Path) -> Section:
     return section
 
 
-def released(path: Path, label: str | None = None) -> tuple[ModelFile, RunRecord | None]:
+def released_model(path: Path, label: str | None = None) -> tuple[ModelFile, RunRecord | None]:
     """The model, of one label perhaps, if its weights were released, and its run's record if it lies beside it."""
     from colonnade.evaluation.predict import Stored
     from colonnade.models.files.linear_file import SPLIT, ModelFile, exportable

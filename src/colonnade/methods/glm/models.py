@@ -91,7 +91,7 @@ def linear_model(
     coefficients = np.concatenate([np.zeros(0), *parts])[None, :] * scale
     here_too = rows.active in weights
     intercepts = weights[rows.active][-1:] * CONSTANT if here_too else np.zeros(1)
-    if loss.name == "least_squares":
+    if loss.task == "regression" and loss.name not in LOG_LINK:
         coefficients, units = in_label_units(frame.label, coefficients, intercepts)
         intercepts = units if here_too else intercepts
     elif isinstance(loss, Gamma) and here_too:
