@@ -44,7 +44,7 @@ of the processor in all members together, from reading files to the opened resul
 less. Bytes are what all members send. Memory is the peak of the member with most, above what it had before. A slope is
 the power of a law fitted to the logarithms of the larger half of what was run. A forecast was not run: it is the law of
 the last two runs, carried on. Where ids have to be matched, that comes on top:
-[about 110 bytes and 3 microseconds an id](plan.md#people-whom-only-some-parties-hold).
+[32 bytes and 2 microseconds an id through the server, 100 and 170 on a curve](plan.md#people-whom-only-some-parties-hold).
 """,
 }
 

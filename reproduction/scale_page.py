@@ -61,7 +61,7 @@ _BENDS = {
     "rows": "A run has a fixed cost, of meeting, planning, calibrating and drawing noise. Where people begin to cost "
     "more than that, time bends and is proportional to them from there on. Bytes are from the start: `moments` sends "
     "the shares of every person once, `margin` again in every step, some ten times as much. `moments` holds one block "
-    "of people at a time; `margin` keeps the integers of its own people at home for all steps.",
+    "of people at a time; with `margin` computing parties keep their shares of all rows for all steps.",
     "columns": "The moment matrix of d columns has d(d + 1)/2 entries. With few columns the fixed cost is most of the "
     "time, then what is dealt, which grows with d, then the products and the noise, which grow with d². Bytes bend "
     "later, because with this many people the rows are most of what is sent. `margin` opens that matrix once and then "
