@@ -528,7 +528,7 @@ def _run_chosen(tree: Tree, chosen: dict[str, float], *, at_once: bool = True) -
 
 def _limit(chosen: dict[str, float]) -> float:
     """Seconds that a run may take: far more than it takes on a busy machine."""
-    return 240 + 12 * sum(chosen.values())
+    return 90 + 12 * sum(chosen.values())
 
 
 def _batches(chosen: dict[str, float], killer: str | None) -> Iterator[dict[str, float]]:
