@@ -53,19 +53,11 @@ def main() -> None:
     ]
     federation = Federation(tables, budget=(10.0, 1e-5), alignment="equal")
     request = TrainingSpec(
-        "classification",
-        1.0,
-        delta=1e-5,
-        options=EncryptedOptions(epochs=1, batch=BATCH),
-        alignment="equal",
+        "classification", 1.0, delta=1e-5, options=EncryptedOptions(epochs=1, batch=BATCH), alignment="equal"
     )
     schemas = tuple(item.public() for item in tables)
     small = TrainingSpec(
-        "classification",
-        1.0,
-        delta=1e-5,
-        options=EncryptedOptions(epochs=1, batch=8),
-        alignment="equal",
+        "classification", 1.0, delta=1e-5, options=EncryptedOptions(epochs=1, batch=8), alignment="equal"
     )
     warm = [table("bank", FIRST, 16, label=True), table("insurer", SECOND, 16, label=False)]
     Federation(warm, budget=(10.0, 1e-5), alignment="equal").run(

@@ -54,13 +54,7 @@ LOGS = re.compile(r"_?(?:log\w*|warn\w*|tell|debug|info|error|exception|print|pr
 # Calls in which two arguments may stand in any order.
 NOT_SWAPPED = re.compile(r"(?:zip|min|max|minimum|maximum|gcd|hypot)$")
 SHOWS = {"__repr__", "__str__", "__format__", "_repr_html_"}
-RETURNS = {
-    "bool": "not ({})",
-    "int": "({}) + 1",
-    "float": "({}) + 1",
-    "Fraction": "({}) + 1",
-    "str": '""',
-}
+RETURNS = {"bool": "not ({})", "int": "({}) + 1", "float": "({}) + 1", "Fraction": "({}) + 1", "str": '""'}
 CONTAINERS = {"tuple": "()", "list": "[]", "dict": "{}", "set": "set()"}
 BYTES = 'b"\\x5a" * ({})'
 WORDS = '__import__("numpy").full({}, 0x0123456789ABCDEF, dtype="u8")'

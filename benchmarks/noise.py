@@ -22,11 +22,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.noise import (
-    DiscreteGaussianNoise,
-    DiscreteLaplaceNoise,
-    SkellamNoise,
-)
+from colonnade.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise, SkellamNoise
 from colonnade.noise.poisson_binomial import ONE, binomial
 from colonnade.randomness import SystemRandomness
 
@@ -89,11 +85,7 @@ def main() -> None:
 
     numerators = numpy_source.integers(ONE // 4, 3 * ONE // 4, draws)
     chances = numerators / ONE
-    compare(
-        "binomial",
-        lambda: binomial(16, numerators, source),
-        lambda: numpy_source.binomial(16, chances),
-    )
+    compare("binomial", lambda: binomial(16, numerators, source), lambda: numpy_source.binomial(16, chances))
     if chosen.json:
         print(json.dumps(figures))
 

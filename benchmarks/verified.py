@@ -79,9 +79,7 @@ def tables_of(group: Group, rows: int) -> dict[str, Table]:
     count = len(group.owners)
     return {
         party: Table.from_arrays(
-            party,
-            {f"{party}{i}": rng.uniform(-1, 1, rows) for i in range(width)},
-            schema_of(party, width),
+            party, {f"{party}{i}": rng.uniform(-1, 1, rows) for i in range(width)}, schema_of(party, width)
         )
         for party, width in zip(
             group.owners, ((ADULT_COLUMNS - 1 + i) // count for i in range(count)), strict=True
@@ -142,11 +140,7 @@ def labelled() -> tuple[Group, dict[str, Table]]:
     return group, tables
 
 
-def ratio(
-    request: TrainingSpec,
-    protocol: Callable[..., Awaitable[object]],
-    repetitions: int,
-) -> float:
+def ratio(request: TrainingSpec, protocol: Callable[..., Awaitable[object]], repetitions: int) -> float:
     """Seconds of a labelled run with checks of rows over those without."""
     group, tables = labelled()
     schemas = tuple(table.public() for table in tables.values())

@@ -43,8 +43,8 @@ each, and talks to the others through sockets. A first run on a few people, whic
 of the processor in all members together, from reading files to the opened result: members with a machine each wait for
 less. Bytes are what all members send. Memory is the peak of the member with most, above what it had before. A slope is
 the power of a law fitted to the logarithms of the larger half of what was run. A forecast was not run: it is the law of
-the last two runs, carried on. Where ids have to be matched, that comes on top:
-[32 bytes and 2 microseconds an id through the server, 100 and 170 on a curve](plan.md#people-whom-only-some-parties-hold).
+the last two runs, carried on. Where ids have to be matched, that comes on top: through the server 32 bytes and 2
+microseconds an id, on a curve 100 and 170 ([measured](plan.md#people-whom-only-some-parties-hold)).
 """,
 }
 

@@ -50,9 +50,7 @@ def state(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files if path.name != "board.jsonl"}
 
 
-def test_every_address_needs_a_link_and_every_act_a_form_token_and_an_officer(
-    full: Path,
-) -> None:
+def test_every_address_needs_a_link_and_every_act_a_form_token_and_an_officer(full: Path) -> None:
     acts, pages = routes("POST"), routes("GET")
     assert len(acts) >= 5 and len(pages) >= 22
     nobody, ada, eve = visit(full, None), visit(full), visit(full, EVE)

@@ -77,9 +77,7 @@ def keep_picture(shown: Browser, name: str) -> None:
         (PICTURES / f"{name}.png").write_bytes(shown.picture())
 
 
-def test_a_job_is_approved_on_the_page_runs_and_stands_in_the_ledger(
-    decided: dict[str, Any],
-) -> None:
+def test_a_job_is_approved_on_the_page_runs_and_stands_in_the_ledger(decided: dict[str, Any]) -> None:
     assert decided["entered"].endswith("/") and "token" not in decided["entered"]
     assert decided["told"], "the page said by itself that something waits"
     assert decided["before"] == 0 and "left after" in decided["requested"]

@@ -48,9 +48,7 @@ def decisions(folder: Path) -> list[str]:
     return [one.by for one in Ledger.open(folder / "bank.ledger").decisions()]
 
 
-def test_a_ledger_that_another_process_holds_is_named_and_nothing_is_decided(
-    tmp_path: Path,
-) -> None:
+def test_a_ledger_that_another_process_holds_is_named_and_nothing_is_decided(tmp_path: Path) -> None:
     kit = bank(tmp_path)
     ask(kit)
     growing(kit, "j5", run="8c11")
@@ -77,9 +75,7 @@ def test_a_ledger_that_another_process_holds_is_named_and_nothing_is_decided(
     assert ada.send("/requests/j1", **APPROVE).status == 303 and decisions(tmp_path) == ["Ada"]
 
 
-def test_while_a_run_writes_a_ledger_is_read_and_a_hasty_decision_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_while_a_run_writes_a_ledger_is_read_and_a_hasty_decision_is_refused(tmp_path: Path) -> None:
     kit = bank(tmp_path)
     ask(kit)
     ada = hasty(kit.path)
@@ -155,9 +151,7 @@ def test_two_boards_on_one_kit_show_the_same_and_a_decision_counts_once(tmp_path
     assert all("Ada approved" in board.get("/ledger").text for board in boards)
 
 
-def test_a_second_process_on_a_kit_says_so_and_ends_politely_under_a_page(
-    tmp_path: Path,
-) -> None:
+def test_a_second_process_on_a_kit_says_so_and_ends_politely_under_a_page(tmp_path: Path) -> None:
     kit = bank(tmp_path)
     code = "import sys; from colonnade.cli.app import run; sys.exit(run(sys.argv[1:]))"
     words = [sys.executable, "-c", code, "board", str(kit.path), "--port", "0", "--person", "Ada", "--json"]

@@ -128,9 +128,7 @@ def test_a_proxy_that_was_named_signs_people_in_and_nobody_else_can(tmp_path: Pa
     assert decided(tmp_path) == ["ada@bank.example"]
 
 
-def test_a_proxy_that_is_described_wrongly_or_has_a_weak_secret_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_proxy_that_is_described_wrongly_or_has_a_weak_secret_is_refused(tmp_path: Path) -> None:
     for old, new, found in (
         ("https://board", "http://board", "with https"),
         ('"X-User"', '"X User"', "the name of a header"),

@@ -65,9 +65,7 @@ def test_more_than_is_proved_is_a_loud_defect(
     whole = auditing.carry_out
 
     def claimed_less(
-        experiments: tuple[Experiment, Experiment, Experiment, Experiment],
-        sessions: Sessions,
-        **options: Any,
+        experiments: tuple[Experiment, Experiment, Experiment, Experiment], sessions: Sessions, **options: Any
     ) -> tuple[FindingRecord, ...]:
         found = whole(experiments, sessions, **options)
         return (found[0].model_copy(update={"lower": 2.0, "exceeded": True}), *found[1:])

@@ -110,11 +110,7 @@ def numbered() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("case", "count"), list(numbered()))
 def test_what_a_run_of_so_many_owners_left_is_read_by_every_verb(
-    case: Case,
-    count: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cli: Cli,
+    case: Case, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     if case.method == "network":
         pytest.importorskip("torch")

@@ -40,11 +40,7 @@ def test_runs_are_listed_with_task_epsilon_rows_date_and_state(
 
 @pytest.mark.parametrize(("defence", "epsilon"), [("sound", 1.0), ("none", None)])
 def test_a_run_of_encrypted_gradients_is_listed_with_its_epsilon_where_it_has_one(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cli: Cli,
-    defence: str,
-    epsilon: float | None,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, defence: str, epsilon: float | None
 ) -> None:
     monkeypatch.setattr(encrypted_plan, "PaillierKeys", lambda bits: WIDER)
     project = write_project(tmp_path, 60)

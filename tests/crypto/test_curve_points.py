@@ -30,11 +30,7 @@ RFC_9380 = [
         "7d56d1e08cb0ccb92baf069c18c49bb5a0dcd927eff8dcf75ca921ef7f3e6eeb",
         "7c22950b7d900fa866334262fcaea47a441a578df43b894b4625c9b450f9a026",
     ),
-    (
-        b"abcdef0123456789",
-        None,
-        "31ad08a8b0deeb2a4d8b0206ca25f567ab4e042746f792f4b7973f3ae2096c52",
-    ),
+    (b"abcdef0123456789", None, "31ad08a8b0deeb2a4d8b0206ca25f567ab4e042746f792f4b7973f3ae2096c52"),
 ]
 
 

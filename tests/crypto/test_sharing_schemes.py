@@ -25,12 +25,7 @@ from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9
 
-SCHEMES: list[Shamir] = [
-    Shamir(3, FIELD63),
-    Shamir(3, FIELD126),
-    Shamir(5, FIELD63),
-    Shamir(7, FIELD63),
-]
+SCHEMES: list[Shamir] = [Shamir(3, FIELD63), Shamir(3, FIELD126), Shamir(5, FIELD63), Shamir(7, FIELD63)]
 
 schemes = st.sampled_from(SCHEMES)
 seeds = st.integers(0, 2**32)

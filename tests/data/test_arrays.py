@@ -130,10 +130,7 @@ def test_pythons_own_values_are_of_one_kind_or_text(values: list[object], kind: 
 def test_dates_numbers_and_halves_of_characters_are_kept_as_they_are() -> None:
     days = values_of(np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"))
     exact = values_of(np.array(["2020-01-01T12:00", "NaT"], dtype="datetime64[ns]"))
-    assert objects(days) == [date(2020, 1, 1), None] and objects(exact) == [
-        datetime(2020, 1, 1, 12),
-        None,
-    ]
+    assert objects(days) == [date(2020, 1, 1), None] and objects(exact) == [datetime(2020, 1, 1, 12), None]
     with duckdb.connect() as engine:
         days = engine.sql("SELECT unnest([date 'infinity', date '2020-02-01', NULL]) AS d").to_arrow_table()
     assert objects(values_of(days.column("d"))) == ["infinity", date(2020, 2, 1), None]

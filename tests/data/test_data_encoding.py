@@ -221,12 +221,7 @@ def hostile_blocks(draw: st.DrawFn) -> Block:
     floats = hnp.arrays(np.float64, size, elements=st.floats(allow_nan=False, allow_infinity=False))
     codes = hnp.arrays(np.int32, size)
     return Block(
-        {
-            "age": draw(floats),
-            "gain": np.maximum(draw(floats), -0.5),
-            "sex": draw(codes),
-            "job": draw(codes),
-        },
+        {"age": draw(floats), "gain": np.maximum(draw(floats), -0.5), "sex": draw(codes), "job": draw(codes)},
         None,
         size,
     )
@@ -362,10 +357,7 @@ def test_numbers_that_do_not_fit_are_refused(
         Quantizer(Encoder(QUANTIZED_COLUMNS, "linear"), total, gamma, cap, rounding)
 
 
-@given(
-    hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6)),
-    st.integers(0, 2**58),
-)
+@given(hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6)), st.integers(0, 2**58))
 def test_clamping_holds_any_integers_to_the_bound_and_grows_no_entry(rows: np.ndarray, bound: int) -> None:
     before = rows.copy()
     clamp_columns(rows, bound)

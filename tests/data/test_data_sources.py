@@ -251,10 +251,7 @@ def test_a_byte_order_mark_is_no_part_of_a_name_and_text_no_missing_number(tmp_p
 def databases(folder: Path, address: str | None = None) -> list[Callable[[str], Source]]:
     """Each kind of database with the same table, and a text in it that must not be seen."""
     arrays = {**{name: values[:3] for name, values in extract().items()}, "town": [SECRET, "bern", "bern"]}
-    one, two = (
-        write_duckdb(folder / "b.duckdb", arrays),
-        write_sqlite(folder / "b.db", arrays),
-    )
+    one, two = (write_duckdb(folder / "b.duckdb", arrays), write_sqlite(folder / "b.db", arrays))
     made: list[Callable[[str], Source]] = [
         lambda sql: DuckDBSource(sql, one),
         lambda sql: SQLiteSource(sql, two),

@@ -15,12 +15,7 @@ from colonnade.evaluation.open_rows import HeldOut, split
 from colonnade.lab.comparison import compare, comparison_facts, field_of
 from colonnade.methods.table import METHODS
 from colonnade.privacy.paper import LABEL as PAPER
-from colonnade.report.comparison import (
-    comparison_page,
-    comparison_table,
-    comparison_text,
-    ties_in,
-)
+from colonnade.report.comparison import comparison_page, comparison_table, comparison_text, ties_in
 from colonnade.report.record import ComparisonRecord, ComparisonRow
 
 LABEL = 'label = {column = "y", kind = "classes", classes = ["no", "yes"]}'

@@ -327,9 +327,7 @@ def test_a_coalition_has_what_its_members_saw(owners: tuple[str, ...], coalition
 
 
 @pytest.mark.parametrize("owners", [("shop", "bank"), ("shop", "bank", "a", "b", "c")])
-def test_the_readers_line_for_a_replaced_record_costs_most(
-    owners: tuple[str, ...],
-) -> None:
+def test_the_readers_line_for_a_replaced_record_costs_most(owners: tuple[str, ...]) -> None:
     lines = of(moments(*owners), "shop", "r").lines
     (replaced,) = (line for line in lines if (line.observer, line.unit) == ("reader", "record-replaced"))
     assert len([line for line in lines if line.unit == "others-part"]) == len(owners) - 1

@@ -65,9 +65,7 @@ def test_whoever_forbids_a_comparison_sees_those_before_it_and_nothing_is_writte
     ledger.note_comparison("customers", ["insurer"], run="r1", allowed=never)
 
 
-def test_a_ledger_of_format_1_is_read_and_takes_the_new_number_with_its_next_entry(
-    old: Path,
-) -> None:
+def test_a_ledger_of_format_1_is_read_and_takes_the_new_number_with_its_next_entry(old: Path) -> None:
     ledger = Ledger.open(old)
     (total,) = ledger.totals()
     assert (total.dataset, total.observer, total.entries) == ("customers", "server", 1)

@@ -71,9 +71,7 @@ def test_writes_are_logged_ahead_and_fully_synchronised(path: Path, monkeypatch:
     assert raw(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_a_new_ledger_is_its_owners_and_never_created_over_a_file_or_nowhere(
-    path: Path,
-) -> None:
+def test_a_new_ledger_is_its_owners_and_never_created_over_a_file_or_nowhere(path: Path) -> None:
     ledger, receipts = ledger_with_history(path)
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(LedgerError, match="the file exists"):

@@ -135,9 +135,7 @@ def test_what_would_not_be_read_as_it_was_written_is_not_written() -> None:
     assert len(ledger.entries()) == len(before) + 1
 
 
-def test_a_history_that_differs_from_what_is_known_is_noticed(
-    tmp_path: Path,
-) -> None:
+def test_a_history_that_differs_from_what_is_known_is_noticed(tmp_path: Path) -> None:
     """The chain of the file is in order and so is its end: only what was counted in between is another."""
     path = tmp_path / "bank.ledger"
     changes: dict[str, Callable[[LedgerState], object]] = {
@@ -393,9 +391,7 @@ class Household:
     sentence: str = "any one household"
 
 
-def test_every_unit_has_a_rule_and_one_without_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_unit_has_a_rule_and_one_without_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         lattice, "parse_unit", lambda name: Household() if name == "household" else parse_unit(name)
     )

@@ -24,13 +24,7 @@ from colonnade.errors import LocalProtocolError, PlanError, RemoteProtocolError
 from colonnade.methods.slr import plan as slr_plan
 from colonnade.methods.slr import protocol
 from colonnade.methods.slr.method import as_log_odds, descend_in_three
-from colonnade.methods.slr.plan import (
-    GradientPlan,
-    Optimiser,
-    OptimiserName,
-    SlrDescent,
-    SlrOptions,
-)
+from colonnade.methods.slr.plan import GradientPlan, Optimiser, OptimiserName, SlrDescent, SlrOptions
 from colonnade.methods.slr.protocol import Batches, batch_rows, integer_rows
 from colonnade.methods.table import METHODS, train_with
 from colonnade.numbers.field import smallest_field

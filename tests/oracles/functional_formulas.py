@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from colonnade.privacy.sensitivity.functional import (
-    CoefficientChange,
-    logistic_zero_out,
-    peak,
-    root_up,
-)
+from colonnade.privacy.sensitivity.functional import CoefficientChange, logistic_zero_out, peak, root_up
 
 
 def linear_part_replaced(features: int, *, own: int, holds_label: bool) -> CoefficientChange:

@@ -99,11 +99,7 @@ def test_lemmas_13_and_14_with_expected_counts_reproduce_table_3_of_slr() -> Non
 
     def server(multiplier: float) -> float:
         return paper.gradient_server_epsilon(
-            parts(multiplier),
-            1e-5,
-            rate=rate,
-            steps=round(epochs / rate),
-            orders=paper.ORDERS[10:30],
+            parts(multiplier), 1e-5, rate=rate, steps=round(epochs / rate), orders=paper.ORDERS[10:30]
         ).value
 
     low, high = 0.01, 10.0
@@ -152,10 +148,7 @@ def test_the_label_attack_count_is_refused_outside_its_statement(step_size: floa
 def test_divergences_are_the_printed_equations_term_by_term(mu: float) -> None:
     l1, squares = 7, 5**2
     moments, orders = paper.Moments(5, l1), paper.ORDERS[:40].tolist()
-    server, client = (
-        paper.server_renyi(moments, mu),
-        paper.client_renyi(moments, mu, clients=4, columns=3),
-    )
+    server, client = (paper.server_renyi(moments, mu), paper.client_renyi(moments, mu, clients=4, columns=3))
     for place, a in enumerate(orders):
         second = min(((2 * a - 1) * squares + 6 * l1) / (16 * mu**2), 3 * l1 / (4 * mu))
         assert server[place] == pytest.approx(a * squares / (4 * mu) + second, rel=1e-12)
@@ -250,9 +243,7 @@ def test_most_runs_move_further_than_the_lemma_says_and_none_further_than_our_bo
     shared = HDP | {"batch": 200, "steps": 200}
     claimed = passive_sensitivity(**shared).value
     noise = classical_sigma(
-        1.0,
-        DELTA,
-        sensitivity=active_sensitivity(**shared, slope=0.25, label_slope=1.1, label_bound=1).value,
+        1.0, DELTA, sensitivity=active_sensitivity(**shared, slope=0.25, label_slope=1.1, label_bound=1).value
     ).value
     shifts = realised_shifts(**SETTING, sigma=noise, runs=4000, seed=5)
     assert (shifts > claimed).mean() > 0.3

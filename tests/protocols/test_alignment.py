@@ -230,8 +230,7 @@ def two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "options"),
-    [("shifted_places", {"alignment": "curve"}), ("two_keys", {"held_out": 0.2})],
+    ("lie", "options"), [("shifted_places", {"alignment": "curve"}), ("two_keys", {"held_out": 0.2})]
 )
 def test_owners_that_were_told_different_people_stop_before_they_are_charged(
     lie: str, options: dict[str, Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -156,16 +156,10 @@ CASES: dict[str, Case] = {
     "judgement": case(
         of_model(evaluation_session, 1),
         EvaluationSpec("5f0c", ((2.0, 1.0),), epsilon=1.0, **TERMS),
-        {
-            "crypto/sharing.py:Shamir.deal": "phases",
-            "protocols/evaluation.py:open_sums": "release",
-        },
+        {"crypto/sharing.py:Shamir.deal": "phases", "protocols/evaluation.py:open_sums": "release"},
     ),
     "joint scores": case(
-        of_model(scores_session, 2),
-        ScoresSpec("a", 2, 3.0, "released", **TERMS),
-        MASKING,
-        owners=3,
+        of_model(scores_session, 2), ScoresSpec("a", 2, 3.0, "released", **TERMS), MASKING, owners=3
     ),
     "joint scores, with noise": case(
         of_model(scores_session, 2),

@@ -451,8 +451,7 @@ def test_this_harness_would_notice_a_share_that_is_no_share_and_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "colonnade.protocols.sharing.unpack",
-        lambda scheme, message, shape, source: scheme.field.zeros(shape),
+        "colonnade.protocols.sharing.unpack", lambda scheme, message, shape, source: scheme.field.zeros(shape)
     )
     with pytest.raises(AssertionError, match="was taken"):
         fuzz("sharing", 500)
@@ -602,12 +601,7 @@ WHOLE = {
 
 
 async def everybody(
-    name: str,
-    *,
-    villain: str | None = None,
-    wrap: Any = None,
-    seed: int = 0,
-    timeout: float = TIMEOUT,
+    name: str, *, villain: str | None = None, wrap: Any = None, seed: int = 0, timeout: float = TIMEOUT
 ) -> tuple[dict[str, Any], dict[str, Party]]:
     """Each party's result or exception, and whoever hangs fails the test."""
     program, group, tables = WHOLE[name]
@@ -699,11 +693,7 @@ def ended(villain: str, at_step: str, damage: Any, to: str | None = None) -> tup
         if step == at_step and to in (None, peer)
     )
     ends, _ = asyncio.run(
-        everybody(
-            "moments",
-            villain=villain,
-            wrap=lambda inner: HostileChannel(inner, at, damage, Random(0)),
-        )
+        everybody("moments", villain=villain, wrap=lambda inner: HostileChannel(inner, at, damage, Random(0)))
     )
     return ends, receiver
 

@@ -111,10 +111,7 @@ def tables_of(rows: int = 60, seed: int = 0) -> list[Table]:
         "leaves": rng.choice(["no", "maybe", "yes"], rows),
     }
     shop = {"spent": rng.uniform(0, 1000, rows), "member": rng.choice(["no", "yes"], rows)}
-    return [
-        Table.of("bank", bank, Schema.parse(BANK + LABELS)),
-        Table.of("shop", shop, Schema.parse(SHOP)),
-    ]
+    return [Table.of("bank", bank, Schema.parse(BANK + LABELS)), Table.of("shop", shop, Schema.parse(SHOP))]
 
 
 def federation_of(tables: list[Table]) -> Federation:

@@ -96,9 +96,7 @@ def test_the_relay_sees_nothing_of_what_is_sent() -> None:
     assert b"CLSE" in seen
 
 
-def only_after_hellos(
-    change: Callable[[list[Frame]], list[Frame]],
-) -> Meddle:
+def only_after_hellos(change: Callable[[list[Frame]], list[Frame]]) -> Meddle:
     """Pass on what is made of all frames that came so far."""
     seen: list[Frame] = []
 
@@ -187,9 +185,7 @@ def test_no_changed_byte_of_a_hello_passes(at: int) -> None:
         assert "did not prove" in str(error) or "sealed" in str(error)
 
 
-def only_hello(
-    change: Meddle,
-) -> Meddle:
+def only_hello(change: Meddle) -> Meddle:
     return lambda step, frame: change(step, frame) if step == HELLO else [frame]
 
 

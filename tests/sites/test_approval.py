@@ -51,11 +51,7 @@ def asks(folder: Path, more: str) -> None:
 
 
 def run_while(
-    kits: Kits,
-    deed: Callable[[Request], object],
-    *,
-    texts: dict[str, str] | None = None,
-    relay: Any = None,
+    kits: Kits, deed: Callable[[Request], object], *, texts: dict[str, str] | None = None, relay: Any = None
 ) -> dict[str, Any]:
     """Run a job, and do something at the bank as soon as the job waits there."""
     wrong: list[BaseException] = []

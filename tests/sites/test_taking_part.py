@@ -282,12 +282,7 @@ def fewer_people(tmp_path: Path, kits: Kits, *, seeded: bool = False) -> None:
     ids=["both", "one", "private data under seeded coins"],
 )
 def test_people_are_matched_through_the_server_where_every_policy_names_it_under_a_key_it_cannot_read(
-    kits: Kits,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    shop: str,
-    seeded: bool,
-    through: bool,
+    kits: Kits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: str, seeded: bool, through: bool
 ) -> None:
     fewer_people(tmp_path, kits, seeded=seeded)
     (tmp_path / "bank.policy.toml").write_text(policy_text("bank", more=THROUGH))
@@ -394,10 +389,7 @@ def test_a_pinned_party_cannot_be_replaced_by_the_holder_of_the_root(kits: Kits,
     assert "pinned for 'shop'" in outcomes["bank"]["reason"]
 
 
-@pytest.mark.parametrize(
-    ("step", "seeded"),
-    [("receipts", False), ("scores 0", True), ("closing", True)],
-)
+@pytest.mark.parametrize(("step", "seeded"), [("receipts", False), ("scores 0", True), ("closing", True)])
 def test_a_split_model_goes_on_charged_once(kits: Kits, tmp_path: Path, step: str, seeded: bool) -> None:
     if not seeded:
         unseeded(kits)
@@ -438,8 +430,7 @@ def test_every_protocol_of_many_steps_goes_on_with_coins_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("how", "step"),
-    [("curve", "twice blinded ids"), ("server", "people, twice blinded")],
+    ("how", "step"), [("curve", "twice blinded ids"), ("server", "people, twice blinded")]
 )
 def test_a_short_run_goes_on_while_it_matches(kits: Kits, tmp_path: Path, how: str, step: str) -> None:
     unseeded(kits)

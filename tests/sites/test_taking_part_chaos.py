@@ -86,9 +86,7 @@ class Chaos:
 
 @pytest.mark.slow
 def test_fifty_runs_in_chaos_end_right_or_fail_by_name_and_no_ledger_counts_too_little(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    record_testsuite_property: Callable[[str, object], None],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     # Here nobody but the members themselves can tell that one died before it was met.
     monkeypatch.setattr(taking_part, "JOINING_SECONDS", 20.0)

@@ -21,8 +21,7 @@ def plan(
     ),
     party: list[Path] = screen.PARTY_FILES,
     methods: str | None = option(
-        "--methods LIST",
-        "Only these methods beside the job's own, such as slr,local; or none, or all.",
+        "--methods LIST", "Only these methods beside the job's own, such as slr,local; or none, or all."
     ),
     simulation: bool = option(
         "--simulation/--no-simulation", "Whether to foretell the error of each model.", True

@@ -226,12 +226,7 @@ def _at(estimate: Any, rule: str) -> Any:
 
 
 def _of_job(
-    stored: Stored,
-    model: Path,
-    job: Path,
-    given: list[Path],
-    epsilon: float | None,
-    threshold: str | None,
+    stored: Stored, model: Path, job: Path, given: list[Path], epsilon: float | None, threshold: str | None
 ) -> tuple[EvaluationRecord, Path]:
     from dataclasses import replace
 

@@ -295,10 +295,7 @@ _SIMPLE = re.compile(
     rf"BOOLEAN|U?(TINY|SMALL|BIG)?INT(EGER)?|FLOAT|DOUBLE|VARCHAR|DATE|TIMESTAMP.*|BLOB|{_NESTED}"
 )
 _Settings = dict[str, str | bool | int | float | list[str]]
-_SETTINGS: _Settings = {
-    "preserve_insertion_order": True,
-    "autoinstall_known_extensions": False,
-}
+_SETTINGS: _Settings = {"preserve_insertion_order": True, "autoinstall_known_extensions": False}
 # A party's own text runs there. It reads the file that the party names: no other file, no network, no variable of
 # this process, and nothing that it does can change that.
 _CONFINED: _Settings = {

@@ -160,12 +160,7 @@ def canary_bound(
     count = len(parts[1][0])
     most = one_run_bound(guesses, guesses, canaries=count, delta=delta, confidence=confidence)
     return ExperimentRecord(
-        epsilon=epsilon,
-        confidence=confidence,
-        hits=right,
-        misses=guesses - right,
-        trials=count,
-        most=most,
+        epsilon=epsilon, confidence=confidence, hits=right, misses=guesses - right, trials=count, most=most
     )
 
 

@@ -89,9 +89,7 @@ def named_pattern(dataset: str, unit: str, observer: str) -> Account:
     any_unit, any_observer = unit == ANY, observer == ANY
     account = named_account(dataset, "record" if any_unit else unit, "server" if any_observer else observer)
     return replace(
-        account,
-        unit=ANY if any_unit else account.unit,
-        observer=ANY if any_observer else account.observer,
+        account, unit=ANY if any_unit else account.unit, observer=ANY if any_observer else account.observer
     )
 
 

@@ -296,13 +296,7 @@ def add_pair_squares(even: Floats, odd: Floats, scale: float, prime: int, first:
 
 @machine_code
 def add_pair_products(
-    even: Floats,
-    odd: Floats,
-    other_even: Floats,
-    other_odd: Floats,
-    prime: int,
-    first: int,
-    total: Floats,
+    even: Floats, odd: Floats, other_even: Floats, other_odd: Floats, prime: int, first: int, total: Floats
 ) -> None:
     """As `add_pair_squares`, of Σ_j (even + odd)(other even + other odd), and the same with differences."""
     p = float64(prime)

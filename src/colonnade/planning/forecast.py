@@ -255,10 +255,7 @@ class Law:
 
 
 # As `python -m reproduction --only what_to_expect` found them; a test holds them to its results.
-POWER_LAWS = {
-    "moments": Law(0.00951, 0.539, 1.03, 1.75),
-    "margin": Law(0.023, 0.749, 0.834, 1.7),
-}
+POWER_LAWS = {"moments": Law(0.00951, 0.539, 1.03, 1.75), "margin": Law(0.023, 0.749, 0.834, 1.7)}
 
 
 def expected_loss(plan: Plan) -> dict[str, Any] | None:

@@ -191,13 +191,7 @@ def classical_sigma(epsilon: float, delta: float, *, sensitivity: float = 1.0) -
 
 
 def feature_epsilon(
-    delta: float,
-    *,
-    contributors: int,
-    trials: int,
-    beta: float,
-    coordinates: int,
-    uses: float,
+    delta: float, *, contributors: int, trials: int, beta: float, coordinates: int, uses: float
 ) -> PaperFigure:
     """Theorem 6.1, C₀·T·B·P·b·β²·α/(M·N) with `uses` = T·B/N and `coordinates` = P, as ε at the best order."""
     divergence = uses * coordinates * trials * beta**2 / contributors

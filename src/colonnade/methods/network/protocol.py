@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, LocalProtocolError, PlanError
 from colonnade.ledger import Release
-from colonnade.methods.network.plan import (
-    BOUND,
-    EMBEDDING_GRID,
-    GRADIENT_GRID,
-    Batch,
-    Indices,
-    NetworkPlan,
-)
+from colonnade.methods.network.plan import BOUND, EMBEDDING_GRID, GRADIENT_GRID, Batch, Indices, NetworkPlan
 from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.plans import TrainingSpec

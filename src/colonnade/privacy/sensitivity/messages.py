@@ -226,14 +226,7 @@ def _contraction(step_size: float, curvature: float, ridge: float) -> float:
 
 
 def _worst_record(
-    schedule: Schedule,
-    *,
-    jump: float,
-    shrink: float,
-    extent: float,
-    row: float,
-    limit: float,
-    grid: float,
+    schedule: Schedule, *, jump: float, shrink: float, extent: float, row: float, limit: float, grid: float
 ) -> StepSensitivities:
     """The steps of the record, among all positions of an epoch, with the largest Σ Δ_t².
 
