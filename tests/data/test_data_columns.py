@@ -14,7 +14,7 @@ from typed import untyped
 from colonnade.data.coding import Mode, code
 from colonnade.data.declaring import Spelling
 from colonnade.data.encoder import MODES, Encoder
-from colonnade.data.forms import columns_from_data
+from colonnade.data.forms import columns_from_data, quantile_edges
 from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.schema import PublicSchema, Schema
@@ -285,6 +285,7 @@ def test_quantiles_of_a_public_file_become_edges_that_the_schema_holds(tmp_path:
     )
     schema = Schema.load(path)
     assert schema.columns == (BinnedColumn("age", (24, 49, 74), ordered=True),)
+    assert quantile_edges("age", 4, [1, 1, 1, 1, 1, 2, 3]) == (2.0,), "the first number above that fills all"
     (tmp_path / "census.csv").unlink()
     assert Schema.from_data(schema.to_data()) == schema
     with pytest.raises(DataMissing, match=r"public set.*census\.csv does not exist"):

@@ -56,6 +56,7 @@ def test_a_real_label_comes_back_to_half_a_step(gamma: int, value: float) -> Non
 def test_bounds_map_to_the_ends_and_names_and_shapes_are_known() -> None:
     assert COUNT.to_unit([0, 4.5, 9, 100]).tolist() == [-1, 0, 1, 1]
     assert COUNT.from_unit([-1, 0, 1]).tolist() == [0, 4.5, 9]
+    assert RealLabel("y", low=-2, high=4).at([0, 0.5, 1]).tolist() == [-2, 1, 4]
     assert COUNT.quantize([0, 9], 4096).tolist() == [[2048, -2048], [2048, 2048]]
     assert CLASSES.entries == ("income=low", "income=middle", "income=high")
     assert (REAL.entries, NONE.entries) == (("constant", "price"), ("constant",))

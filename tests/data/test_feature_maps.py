@@ -37,7 +37,7 @@ from colonnade.data.own_maps import OwnMap
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource
 from colonnade.data.table import Table, check_schema
-from colonnade.errors import DataError, SchemaError
+from colonnade.errors import DataError, Misdeclared, SchemaError
 
 PIXELS = tuple(NumericColumn(f"p{place}", 0, 255) for place in range(20))
 BALL = tuple(NumericColumn(f"e{place}", -3, 3) for place in range(4))
@@ -287,6 +287,8 @@ def test_maps_of_numbers_refuse_other_columns_and_transforms() -> None:
     ):
         with pytest.raises(SchemaError, match=message):
             Schema("id", untyped(columns), map=FeatureMap(rule))
+    with pytest.raises(Misdeclared, match="no columns are declared"):
+        FeatureMap(Ball(1.0)).check(())
 
 
 @pytest.mark.parametrize("rule", [RandomRelu(16, 1), RandomRelu(16, 1, "low"), RandomFourier(16, 1)], ids=str)

@@ -23,11 +23,12 @@ from colonnade import Ledger
 from colonnade.crypto.masks import packed_size
 from colonnade.errors import BudgetExceeded, DataError, InputError, LocalProtocolError, PlanError
 from colonnade.ledger.entry_store import Entry
-from colonnade.methods.network.plan import NetworkOptions, NetworkPlan
+from colonnade.methods.network.plan import EMBEDDING_GRID, NetworkOptions, NetworkPlan
 from colonnade.methods.network.protocol import PartyModels, formula_bytes
 from colonnade.privacy.events import Composed, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.observers import Coalition, ColumnsOf, OthersPart, PartOf, PartyView, Server
+from colonnade.privacy.sensitivity.matrix import root_up
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.journal import journals_in
@@ -137,6 +138,10 @@ def test_a_frozen_run_and_the_local_baseline_keep_their_epsilon() -> None:
     assert 3.9 < cost(plan, Server(), PartOf("p0")) <= 4.0
     sound = plan_of(FROZEN.with_options(mechanism="local-gaussian"))
     assert 3.9 < cost(sound, Server(), PartOf("p0")) <= 4.0
+    steps = untyped(event(sound, Server(), PartOf("p0"))).event
+    assert set(steps.sensitivities) == {root_up(4 * EMBEDDING_GRID**2 * sound.options.embedding)}
+    one_by_one = [["one by one" in view.assumption for view in made.views] for made in (plan, sound)]
+    assert not any(one_by_one[0]) and any(one_by_one[1])
     paper = plan_of(PAPER.with_options(mechanism="local-gaussian"))
     assert float(paper.local_variance) == pytest.approx(2 * 3 / (4 * 0.1**2) * 4096**2)
 

@@ -32,7 +32,7 @@ from colonnade.noise.sampler import (
     settle,
     table_of,
 )
-from colonnade.noise.skellam import SkellamLaw
+from colonnade.noise.skellam import SkellamLaw, first_extent, log2_tail
 from colonnade.privacy.events import FINE_BITS, FINEST_BITS
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
@@ -167,6 +167,12 @@ def test_weights_have_the_right_sum_and_one_for_each_cell(weights: Callable[[Any
 def test_the_audit_catches_damage_to_a_skellam_table(damage: str) -> None:
     table = table_of(SkellamLaw(Fraction(10**6)))
     assert any(found.startswith(damage[:2]) for found in findings(DAMAGE[damage](table), points=2))
+
+
+def test_a_support_ends_where_so_little_is_left_for_the_first_time() -> None:
+    for mu, bits in ((Fraction(1, 2), -105), (Fraction(3), -320), (Fraction(10**4), -105)):
+        extent = first_extent(mu, bits)
+        assert log2_tail(mu, extent) <= bits < log2_tail(mu, extent - 1)
 
 
 def test_the_audit_catches_a_tail_that_the_kernel_could_decide_and_zero_inside_a_cell() -> None:

@@ -27,6 +27,8 @@ from colonnade.methods.margin.curve import (
     circle,
 )
 from colonnade.privacy.sensitivity.gradient import (
+    _HALF,
+    _ROUNDED,
     GradientShape,
     JointPhases,
     Phases,
@@ -256,6 +258,10 @@ def test_any_finite_score_is_one_of_the_angles(scores: list[float]) -> None:
 
 
 def test_angles_are_the_nearest_and_cosines_close_the_circle() -> None:
+    # What rounding two parts of a phasor, or one, is off by at most, and hardly more.
+    assert 0 < _HALF - Fraction(1, 2) < Fraction(1, 2**19) and 0 < _ROUNDED**2 - Fraction(1, 2) < Fraction(
+        1, 2**18
+    )
     scores = np.random.default_rng(2).uniform(-50, 50, 1000)
     rotated = np.remainder(scores - angle_of(scores) * (PERIOD / ANGLES) + PERIOD / 2, PERIOD) - PERIOD / 2
     assert np.abs(rotated).max() <= PERIOD / ANGLES / 2 * (1 + 1e-9)

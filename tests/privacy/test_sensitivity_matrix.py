@@ -75,6 +75,7 @@ def test_no_part_of_a_row_moves_the_matrix_further(part: RowShape, rest: RowShap
 
 
 def test_the_bounds_are_attained_by_a_flat_row_and_by_replacement() -> None:
+    assert matrix_change_zero_out(RowShape(features=3, norm_squared=5)).fourth <= 2 * 25 - Fraction(25, 3)
     row = RowShape(features=4, norm_squared=4)
     assert claimed(matrix_change_zero_out(row)) == list(brute.worst_zero_out(row)[:4])
     flat = RowShape(features=4, norm_squared=4, label_entries=2, label_norm_squared=1, one_hot=True)

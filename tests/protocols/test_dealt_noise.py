@@ -17,15 +17,16 @@ from typed import untyped
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import GroupMismatch, NoNoiseFits, PlanError, PrivacyError
+from colonnade.errors import FieldTooSmall, GroupMismatch, NoNoiseFits, PlanError, PrivacyError
 from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import Account, bound, epsilon_of
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
-from colonnade.methods.local.protocol import LocalOptions
+from colonnade.methods.local.protocol import LocalOptions, _drawable
 from colonnade.methods.messages.plan import PrivateMessagesPlan
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.methods.slr.plan import GradientPlan
+from colonnade.numbers.field import FIELD63
 from colonnade.privacy.events import (
     COARSE_BITS,
     FINE_BITS,
@@ -33,6 +34,7 @@ from colonnade.privacy.events import (
     Approximated,
     DiscreteGaussian,
     Gaussian,
+    MatrixChange,
     itemise,
 )
 from colonnade.privacy.guarantee import account
@@ -173,7 +175,10 @@ def test_the_smaller_noise_is_taken() -> None:
 
     assert least(1000, 10).law == "gaussian"
     assert least(1, 10).law == "gaussian"
-    assert least(1, 10, epsilon=4.0).law == "skellam", "parts of so little variance do not sum"
+    skellam = least(1, 10, epsilon=4.0)
+    assert skellam.law == "skellam", "parts of so little variance do not sum"
+    matrix = skellam.matrix_event(MatrixChange(2, 4, 6, 6), group, size=3, known=0)
+    assert untyped(matrix).draws == 3 * 6, "three dealers, six different entries"
     with pytest.raises(PlanError, match="do not sum to a discrete Gaussian"):
         least_noise(
             lambda noise: noise.vector_event(VectorChange(1, 1), group, entries=4),
@@ -323,6 +328,10 @@ def test_rows_that_are_sent_themselves_are_drawn_finely_too() -> None:
             group, columns, 1000
         )
         assert local.noise.bits == once.noise("shop").bits == bits
+        # The first number of people whose moments could wrap around, by the largest entry after rounding and noise.
+        many = (FIELD63.capacity // (local.gamma + 1 + local.noise.support) ** 2) + 1
+        with pytest.raises(FieldTooSmall):
+            _drawable(replace(local, rows=many))
         assert all(math.isfinite(item.epsilon) for item in (*local.guarantees, *once.guarantees))
 
 
