@@ -102,7 +102,8 @@ def test_an_export_is_signed_by_a_button_as_the_command_line_signs_it(folder: Pa
     own = SigningKey.generate(SystemRandomness())
     text = ada.send("/ledger/bank/export", key=f"colonnade signing key 1 {own.secret.hex()}").text
     assert read_export(text, where="bank.json", signer=own.public).party == "bank"
-    assert ada.send("/ledger/bank/export", key="nonsense").status == 409
+    for wrong in ("nonsense", f"colonnade signing key 2 {own.secret.hex()}"):
+        assert ada.send("/ledger/bank/export", key=wrong).status == 409
 
 
 def test_receipts_are_compared_with_peers_ledgers_and_with_exports_of_them(tmp_path: Path) -> None:

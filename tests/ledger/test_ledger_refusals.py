@@ -498,6 +498,12 @@ def test_a_budget_governs_what_it_names_and_nothing_else() -> None:
         assert not budget.matches(replace(RECORD, dataset="credit"))
 
 
+def test_an_account_that_no_budget_governs_has_no_total() -> None:
+    state = LedgerState("bank")
+    state.named.add(Account("adult", "record", "server"))
+    assert state.totals() == ()
+
+
 def remaining(ledger: Ledger, where: Account) -> float:
     state = LedgerState("bank")
     for entry in ledger.entries():
