@@ -50,7 +50,7 @@ MILLION = 1_000_000
 
 
 async def alignment(party: Party, table: Table | None, how: Alignment = "server") -> int:
-    found = await alignment_session(party, table, how)
+    found = await alignment_session(party, table, how, False)
     return 0 if found is None else found.rows
 
 

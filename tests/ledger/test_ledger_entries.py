@@ -81,6 +81,13 @@ def test_an_export_and_the_history_have_comparisons_and_exports_of_earlier_forma
     ledger = Ledger.in_memory("bank")
     for earlier in ("ledger 1", "ledger 2", "ledger 3"):
         assert read_export(export(ledger).replace("ledger 4", earlier), where="bank.json").party == "bank"
+    for other, says in (
+        (7, "says otherwise"),
+        ("a list", "says otherwise"),
+        ("colonnade ledger 9", "reads up to"),
+    ):
+        with pytest.raises(LedgerError, match=says):
+            read_export(json.dumps({"format": other}), where="bank.json")
     ledger.note_comparison("customers", ["insurer", "shop"], run="5f0c" * 8)
     exported = read_export(export(ledger), where="bank.json")
     assert [entry.kind for entry in exported.entries] == ["opened", "compared"]

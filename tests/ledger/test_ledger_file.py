@@ -1,5 +1,6 @@
 """The file: what it refuses, what it survives, and what it says when it cannot be used."""
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -79,6 +80,18 @@ def test_a_new_ledger_is_its_owners_and_never_created_over_a_file_or_nowhere(pat
     assert ledger.verify(receipts).entries == 6
     with pytest.raises(LedgerError, match="Choose a directory that exists"):
         Ledger.create(path.parent / "nowhere" / "bank.ledger", "bank")
+
+
+def test_where_files_have_no_second_names_the_first_to_make_a_ledger_has_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(errno.EPERM, "not permitted")
+
+    monkeypatch.setattr(os, "link", none)
+    assert Ledger.create(path, "bank").verify().entries == 1
+    with pytest.raises(LedgerError, match="the file exists"):
+        Ledger.create(path, "bank")
 
 
 def test_an_error_inside_a_charge_leaves_no_trace(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ideals import ideal_evaluation
 from margin_runs import Silence
+from typed import untyped
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
@@ -137,6 +138,14 @@ def test_what_a_run_would_cost_is_what_it_costs_and_refusals_come_first() -> Non
     with pytest.raises(BudgetExceeded, match="scores by class"):
         poor.run(session, REQUEST)
     assert not poor.ledgers["bank"].totals()
+
+
+def test_of_several_scores_an_owners_part_turns_as_far_as_in_any() -> None:
+    uneven = replace(REQUEST, reaches=((3.0, 1.0), (1.0, 3.0), (1.0, 1.0)))
+    plan = planned(uneven, 'classes = ["no", "maybe", "yes"]')
+    turns = [head.phases(0, plan.gamma).turns for head in plan.heads]
+    assert untyped(plan.phases).turns == (max(one[0] for one in turns), max(one[1] for one in turns))
+    assert account(plan.views[0].event, 1e-5).epsilon <= 1.0
 
 
 def test_limits_add_noise_until_nothing_is_above_them() -> None:

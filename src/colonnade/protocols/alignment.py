@@ -185,7 +185,7 @@ async def _swapped(party: Party, peer: str, step: str, point: bytes) -> bytes:
 
 
 async def alignment_session(
-    party: Party, table: Table | None, how: Alignment, in_shares: bool = False
+    party: Party, table: Table | None, how: Alignment, in_shares: bool
 ) -> AlignedTable | None:
     await meet(party)
     await agree(party, "job", {"program": "alignment", "how": how})
