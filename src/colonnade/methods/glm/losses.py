@@ -329,9 +329,6 @@ class Penalty:
     def value(self, weights: Array) -> float:
         return float(self.l1 * np.abs(weights).sum() + self.l2 / 2 * (weights @ weights))
 
-    def to_data(self) -> dict[str, float]:
-        return {"l1": self.l1, "l2": self.l2}
-
 
 LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]
 Positive = Annotated[float, Field(gt=0)]
