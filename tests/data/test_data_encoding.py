@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
@@ -359,6 +359,7 @@ def test_numbers_that_do_not_fit_are_refused(
 
 
 @given(hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6)), st.integers(0, 2**58))
+@example(np.zeros((0, 4), dtype=np.int64), 1)
 def test_clamping_holds_any_integers_to_the_bound_and_grows_no_entry(rows: np.ndarray, bound: int) -> None:
     before = rows.copy()
     clamp_columns(rows, bound)

@@ -140,6 +140,7 @@ def test_a_duckdb_source_reads_its_own_file_and_neither_another_nor_a_variable(d
     ):
         refused(DuckDBSource(sql, databases.duckdb, KINDS), "reaches for another file|cannot be run")
     assert rows(DuckDBSource(PLAIN, databases.duckdb)) == 300
+    refused(DuckDBSource(PLAIN, databases.folder), "it is a directory; a database file was expected")
     import pyarrow as pa
 
     strangers = pa.table({"customer": [1], "age": [2]})

@@ -176,6 +176,7 @@ def test_without_the_clip_one_record_moves_the_messages_further_than_any_plan_sa
     received = np.zeros(60, dtype=np.int64)
     # Noise has no bound: this is its one draw in a thousand runs, on the record's own residual.
     received[np.argsort(public_permutation(60, plan.options.seed))[0]] = 1 << 40
+    assert 0 < plan.weight("clinic") < 1
     moved = {}
     for clip in (plan.clip, None):
         terms = ({"clinic": made["clinic"]}, replace(plan, clip=clip), lambda *_: received)

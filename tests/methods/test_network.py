@@ -336,6 +336,8 @@ def test_a_solved_fusion_of_three_classes_and_of_a_number_predicts_within_bounds
     assert set(model.predict(columns)) <= {"a", "b", "c"}
     number = NeuralRegressor(**PRIVATE).fit(federation_of(200, label=REAL))
     assert np.abs(number.predict(columns)).max() <= 1
+    far = untyped(number).network_.read(np.full((1, number.network_.design.embedding), 1e6))
+    assert abs(far[0]) <= 1
 
 
 def test_label_holders_without_columns_listen_and_other_fusion_models_learn_at_home() -> None:

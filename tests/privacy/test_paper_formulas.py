@@ -156,6 +156,20 @@ def test_divergences_are_the_printed_equations_term_by_term(mu: float) -> None:
         assert client[place] == pytest.approx(16 * a * squares / (9 * mu) + second, rel=1e-12)
 
 
+def test_lemma_4_is_the_printed_formula_where_no_constant_is_one() -> None:
+    shape: dict[str, Any] = {
+        "batch": 2,
+        "epochs": 3,
+        "steps": 5,
+        "radius": 1.5,
+        "step_size": 0.5,
+        "lipschitz": 6,
+    }
+    value = paper.active_sensitivity(**shape, slope=2, label_slope=2, label_bound=3).value
+    # 4·4·36·9·5·¼/2 + 8·9·2·6·9·½/2 + 4·81·3
+    assert value**2 == pytest.approx(3240 + 1944 + 972)
+
+
 def test_a_server_mu_below_one_is_found_and_constants_of_a_poisson_loss_are_those_of_the_ball() -> None:
     tiny = paper.Moments(0.1, 0.1)
     mu = paper.server_mu(tiny, 4.0, 1e-5).value

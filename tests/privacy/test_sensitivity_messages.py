@@ -293,6 +293,10 @@ def test_a_step_that_spreads_weights_apart_is_refused_and_a_total_is_a_root_of_s
         lambda: passive_messages(Schedule(1, 1, 1), radius=-1, cap=1, step_size=1, clip=1),
         lambda: passive_messages(Schedule(1, 1, 1), radius=math.inf, cap=1, step_size=1, clip=1),
         lambda: losses.logistic_bounds(radius=math.nan, active_cap=1),
+        lambda: losses.squared_hinge_bounds(radius=-1, active_cap=1, passive_cap=1),
+        lambda: losses.least_squares_bounds(radius=1, active_cap=1, passive_cap=1, label_bound=-1),
+        lambda: losses.poisson_bounds(radius=1, active_cap=-1, passive_cap=1, label_bound=1),
+        lambda: losses.gamma_bounds(radius=1, active_cap=1, passive_cap=1, label_bound=math.inf),
     ],
 )
 def test_impossible_settings_are_refused(call: Callable[..., Any]) -> None:
