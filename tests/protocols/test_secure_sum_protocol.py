@@ -205,6 +205,8 @@ def test_one_word_too_large_is_refused_wherever_it_stands(place: int) -> None:
     words[place] = 8
     with pytest.raises(ValueError, match="does not fit in 3 bits"):
         pack_words(words, 3)
+    with pytest.raises(ValueError, match="1 to 64 bits"):
+        pack_words(words, 65)
     with pytest.raises(ValueError, match="more than the last word"):
         unpack_words(np.array([255], dtype=np.uint8), 1, bits=3, dtype=np.dtype("u1"))
 

@@ -10,7 +10,7 @@ from training_specs import requested
 from typed import there, untyped
 
 from colonnade import Federation, Schema, Table
-from colonnade.crypto.product_proof import ProductClaim, ProductProof
+from colonnade.crypto.product_proof import MOST_ROWS, ProductClaim, ProductProof
 from colonnade.crypto.sharing import Shamir
 from colonnade.errors import ColonnadeError, GroupMismatch, LocalProtocolError, PlanError, RowsNotProved
 from colonnade.ledger import Ledger, Release
@@ -442,8 +442,10 @@ def test_a_proved_product_is_the_product(verify: Verify) -> None:
 
 def test_factors_of_another_degree_are_refused() -> None:
     assert ProductClaim(16384, 48, -1, 0, (1, -1)).algebraic_bits >= 76
-    with pytest.raises(ValueError, match="three computing parties at different points"):
-        ProductClaim(10, 1, -1, 0, (0, -1))
+    assert ProductClaim(MOST_ROWS, 1, -1, 0, (1, -1)).rows == MOST_ROWS
+    for rows, verifiers in ((10, (0, -1)), (MOST_ROWS + 1, (1, -1)), (0, (1, -1))):
+        with pytest.raises(ValueError, match="three computing parties at different points"):
+            ProductClaim(rows, 1, -1, 0, verifiers)
 
     async def wrong(party: Party, _table: object) -> None:
         await meet(party)
