@@ -125,6 +125,13 @@ def test_a_full_disk_refuses_the_release(path: Path, monkeypatch: pytest.MonkeyP
             ledger.charge(release(f"late-{index}"), "adult")
     monkeypatch.undo()
     assert ledger.verify(receipts).entries >= 6
+    failed = sqlite3.OperationalError("disk I/O error")
+    failed.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    with (
+        pytest.raises(LedgerError, match="Its disk is full or fails"),
+        entry_store._translated("bank.ledger"),
+    ):
+        raise failed
 
 
 def other_database(path: Path) -> None:

@@ -420,9 +420,8 @@ def rounded_up(epsilon: float) -> float:
     """ε in three digits, never less than it is."""
     if not math.isfinite(epsilon):
         return math.inf
-    context = Context(prec=_DIGITS, rounding=ROUND_CEILING)
-    short = float(context.create_decimal(Decimal(epsilon)))
-    return short if short >= epsilon else math.nextafter(short, math.inf)
+    # The double that is nearest to a decimal no less than another double is no less than that either.
+    return float(Context(prec=_DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(epsilon)))
 
 
 def totals_table(party: str, totals: Iterable[Total]) -> str:
