@@ -24,7 +24,7 @@ from colonnade.crypto.masks import packed_size
 from colonnade.errors import BudgetExceeded, DataError, InputError, LocalProtocolError, PlanError
 from colonnade.ledger.entry_store import Entry
 from colonnade.methods.network.plan import EMBEDDING_GRID, NetworkOptions, NetworkPlan
-from colonnade.methods.network.protocol import PartyModels, formula_bytes
+from colonnade.methods.network.protocol import PartyModels, _alone, formula_bytes
 from colonnade.privacy.events import Composed, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.observers import Coalition, ColumnsOf, OthersPart, PartOf, PartyView, Server
@@ -292,8 +292,11 @@ def test_a_frozen_label_holder_of_the_local_baseline_adds_no_noise_to_its_own_em
     sums = outcome.results["h"].sums
     sent = {int(step.split()[1]): rows / 4096 for step, rows in received(outcome, "h", "sum", "rows")}
     own = next(tables[0].blocks()).columns["x"][:, None] * np.linspace(0.5, 1.0, 2)
-    for batch in outcome.results["h"].plan.batches(0):
+    plan = outcome.results["h"].plan
+    for batch in plan.batches(0):
         assert np.allclose(sums[batch.rows], own[batch.rows] + sent[batch.step], atol=1e-3)
+    at_home = _alone(untyped(None), plan, own, noisy=False)
+    assert np.abs(at_home - own * EMBEDDING_GRID).max() <= 0.5, "the nearest on the grid"
 
 
 def test_the_estimate_of_the_sums_is_unbiased_and_a_bias_of_three_tenths_would_be_noticed() -> None:

@@ -200,6 +200,7 @@ def test_networks_for_images_embed_rows_apart(make: Any) -> None:
         ("convolutional", None, "needs image"),
         ("convolutional", (1, 7, 7), "declares 64 pixels, but image = (1, 7, 7) has 49"),
         ("resnet18", (64, 1, 1), "at least 8 pixels"),
+        ("resnet18", (1, 32, 2), "at least 8 pixels"),
         ("transformer", None, "not one of random, dense, convolutional, resnet18"),
     ],
 )

@@ -503,6 +503,12 @@ def test_three_releases_learn_too_and_promise_nothing() -> None:
     assert LogisticRegression().fit(learnt).score(rows, labels) > 0.7
 
 
+def test_caps_of_all_parts_and_the_constant_fill_the_norm_of_a_row() -> None:
+    plan = plan_for(tables_of(NAMES[:2], 100), rate=1.0)
+    caps = sum(there(quantizer.cap_squared) for quantizer in plan.quantizers.values())
+    assert plan.constants and caps + Fraction(plan.constants, plan.attributes) == 1
+
+
 def test_three_releases_take_a_batch_of_the_rate_at_every_step() -> None:
     descent = SlrDescent(1, Optimiser("sgd", 1.0, 1.0), cap=2.0, steps=1)
     noise = [Fraction(1, 10**9)] * 3

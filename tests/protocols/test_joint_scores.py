@@ -97,8 +97,8 @@ def test_what_cannot_be_scored_is_refused(change: Any, says: Any) -> None:
 @pytest.mark.parametrize(
     ("terms", "says"),
     [
-        (np.full((15, 2), 3.1), "outside ±3"),
-        (np.full((15, 2), np.nan), "not numbers"),
+        (np.eye(15, 2) * 3.1, "outside ±3"),
+        (np.where(np.eye(15, 2) > 0, np.nan, 0.0), "not numbers"),
         (np.zeros((15, 1)), "agreed were 2 each"),
     ],
 )

@@ -69,6 +69,11 @@ class LocalPlan(TrainingPlan):
     def noise(self) -> DiscreteGaussianNoise:
         return DiscreteGaussianNoise(self.sigma_squared, self.bits)
 
+    @property
+    def largest(self) -> int:
+        """No entry of a perturbed row is larger: on the grid, rounded, with noise."""
+        return self.gamma + 1 + self.noise.support
+
     def event(self, norm_squared: int) -> Event:
         """One record's integers move by at most the root of this, in L2: all else that is sent does not change."""
         leaf = DiscreteGaussian(root_up(norm_squared), self.sigma_squared)
@@ -130,10 +135,8 @@ class LocalOptions(Options):
 
 def _drawable(plan: LocalPlan) -> LocalPlan:
     """Refuses, before any data is touched, what could wrap around."""
-    extent = plan.gamma + 1 + plan.noise.support
-    check_fits(
-        FIELD63, rows=plan.rows, per_row=extent**2, what=f"moments of rows perturbed at gamma = {plan.gamma}"
-    )
+    what = f"moments of rows perturbed at gamma = {plan.gamma}"
+    check_fits(FIELD63, rows=plan.rows, per_row=plan.largest**2, what=what)
     return plan
 
 
@@ -166,7 +169,6 @@ async def perturbed_moments(party: Party, table: RowSource | None, plan: LocalPl
     columns = plan.columns
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     total, sums = GramSum(FIELD63, plan.size), np.zeros(plan.size, dtype=np.int64)
-    largest = columns.gamma + 1 + plan.noise.support
     for number, (rows, mine) in enumerate(integer_blocks(party, table, columns)):
         step = f"rows {number}"
         if mine is not None:
@@ -178,7 +180,7 @@ async def perturbed_moments(party: Party, table: RowSource | None, plan: LocalPl
             for owner, width in plan.dealt.items():
                 said = await hear(party, owner, step)
                 part: Integers = said.array("rows", dtype="i8", shape=(rows, width))
-                if part.size and max(int(part.max()), -int(part.min())) > largest:
+                if part.size and max(int(part.max()), -int(part.min())) > plan.largest:
                     raise said.wrong("it sent entries that no perturbed row of this plan has")
                 parts.append(part)
             total.add(*(FIELD63.encode(part) for part in parts))
