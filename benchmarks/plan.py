@@ -241,7 +241,9 @@ def regret(people: PublicSet, where: str, epsilon: float) -> float:
     recommended = advice["recommended"]
 
     def error(method: str, split: int) -> float | None:
-        found = kept(f"{where}, {method}, {split}", partial(error_of, people, method, epsilon, split))
+        found: float | None = kept(
+            f"{where}, {method}, {split}", partial(error_of, people, method, epsilon, split)
+        )
         print(f"{where}, {method}, {split}: {found}", flush=True)
         return found
 
