@@ -28,7 +28,7 @@ from colonnade.runtime.party import Group
 SECONDS = 0.05
 Way = Literal["server", "curve"]
 # People at the party that holds most: the cost of matching is a straight line in their number.
-SIZES: dict[Way, tuple[int, int]] = {"curve": (256, 1024), "server": (8192, 32768)}
+SIZES: dict[Way, tuple[int, int]] = {"curve": (256, 1024), "server": (16384, 131072)}
 _FEW = 8
 
 
@@ -121,6 +121,9 @@ class Matching:
         (few, more), largest, shared = SIZES[way], max(self.counts.values()), way == "server"
         if largest <= more:
             return self._aligned(self.alignment, self.rows, self.counts, in_shares=shared)
+        # First, so that no longer one pays for what is loaded once.
+        short_counts = dict.fromkeys(self.counts, _FEW + 1)
+        short = self._aligned(self.alignment, _FEW, short_counts, in_shares=shared)
         shorter, longer = (
             self._aligned(
                 self.alignment,
@@ -135,13 +138,12 @@ class Matching:
         if not shared:
             return line
         # Bytes are known: all but the lists are of one length, and what lists take is computed.
-        short_counts = dict.fromkeys(self.counts, _FEW + 1)
-        short = self._aligned(self.alignment, _FEW, short_counts, in_shares=True)
         sent = dict(short.sent)
         lists, short_lists = list_bytes(self.group, self.counts), list_bytes(self.group, short_counts)
         for key, size in lists.items():
             sent[key] += size - short_lists[key]
-        return replace(short, sent=sent, seconds=line.seconds)
+        # More ids never take less time, however unsteady the clock.
+        return replace(short, sent=sent, seconds=max(line.seconds, longer.seconds))
 
     def _aligned(
         self,
