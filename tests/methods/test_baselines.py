@@ -231,6 +231,8 @@ def test_without_noise_it_walks_to_the_least_squares_solution(monkeypatch: pytes
     found = wander(features, loss, made, bound=2.0, randomness=SeededRandomness(0))
     assert np.abs(found - wanted).max() < 5e-3
     assert np.abs(found).sum() <= 1.0 + 1e-12
+    first = wander(features, loss, replace(made, steps=1), bound=2.0, randomness=SeededRandomness(0))
+    assert np.abs(first).tolist() == [1.0, 0.0, 0.0], "to a corner of the ball, the whole way"
 
 
 def test_walks_that_cannot_be_accounted_for_are_refused() -> None:

@@ -25,7 +25,7 @@ from colonnade import (
 )
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.methods.baselines.method import SINGLE, IdealOptions, exactly, ideal_messages
 from colonnade.methods.glm.losses import LOSSES, GlmOptions, LeastSquares, Penalty
 from colonnade.methods.glm.models import solve
@@ -34,7 +34,7 @@ from colonnade.methods.messages.method import METHOD as MESSAGES
 from colonnade.methods.messages.method import SPLIT
 from colonnade.methods.method import Baseline, Method
 from colonnade.methods.one_shot.method import calibrated
-from colonnade.protocols.plans import Task, TrainingSpec
+from colonnade.protocols.plans import Task, TrainingSpec, check_parties
 
 LABELS = {
     "logistic": ClassLabel("y", ("no", "yes")),
@@ -236,6 +236,12 @@ def test_training_without_noise_is_what_scikit_learn_finds() -> None:
 def test_what_protects_nobody_has_no_plan_and_the_same_seed_gives_the_same_model() -> None:
     with pytest.raises(PlanError, match="protects nobody"):
         requested(MESSAGES, "classification", calibration="paper").check()
+    spec, counts = TrainingSpec("regression", 1.0), federation("count")
+    with pytest.raises(OnlyForPublicData, match="protects nobody"):
+        exactly(counts, spec, LOSSES["poisson"], GlmOptions(), alone=False)
+    schemas = tuple(table.public() for table in counts.tables.values())
+    with pytest.raises(PlanError, match="in their order"):
+        check_parties(counts.group, schemas[::-1], "regression")
     model = SupportVectorClassifier(epsilon=2.0, options={"epochs": 3})
     first, second = (clone(model).fit(federation("classes")) for _ in range(2))
     assert np.array_equal(first.coef_, second.coef_) and first.notes_ == (SPLIT,)

@@ -173,6 +173,10 @@ def test_grids_rows_and_columns_past_what_fits_are_answered_with_what_does(monke
         PlanError, match=r"16388 columns, which takes 16 .* a machine that takes part has less"
     ):
         plan_of('kind = "random-relu"\nfeatures = 16384\nseed = 7')
+    monkeypatch.setattr(limits, "physical_memory", lambda: 64 * 1000**2)
+    limits.check_memory(1000)
+    with pytest.raises(PlanError, match="has less"):
+        limits.check_memory(1001)
     monkeypatch.setattr(limits, "physical_memory", lambda: None)
     limits.check_memory(limits.MOST_COLUMNS)
     with pytest.raises(PlanError, match=r"64 GiB .* 32768 columns is the most"):
