@@ -17,7 +17,7 @@ from colonnade.data.files import File, FileRelation
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.data.table import Table
-from colonnade.errors import ColonnadeError
+from colonnade.errors import BadValues, ColonnadeError
 
 COLUMNS = {
     "nothing": pa.nulls(3),
@@ -73,6 +73,9 @@ def test_a_column_is_accepted_from_every_source_or_refused_by_one_number(tmp_pat
     for declared, text in DECLARED.items():
         schema = Schema.parse(f'id = "{"a" if declared == "id" else "id"}"\n{text}')
         check_alike(held, declared, {name: ends(source, schema) for name, source in made.items()})
+    if held in ("list", "record", "map"):
+        with pytest.raises(BadValues):  # before any row is read
+            _ = Table("bank", made["file"], Schema.parse(f'id = "id"\n{DECLARED["numeric"]}')).rows
 
 
 def check_alike(held: str, declared: str, found: dict[str, tuple[str, str]]) -> None:

@@ -33,6 +33,7 @@ from colonnade.errors import (
     TooMuchMemory,
 )
 from colonnade.federation.job import Job
+from colonnade.methods.margin import plan as plan_module
 from colonnade.methods.margin import protocol
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.plan import MarginOptions, MarginSchedule
@@ -187,8 +188,6 @@ def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames() -> None:
 
 
 # --- wrong versions, attacked
-
-
 @pytest.mark.parametrize(
     ("raised", "error", "words"),
     [(False, LocalProtocolError, "cannot add shares of degree"), (True, NotMasked, "degree-2 masks")],
@@ -429,6 +428,11 @@ def test_groups_deltas_labels_and_memory_that_do_not_fit_are_refused(monkeypatch
         margin_plan(tables, Group.of(PAIR, active="insurer"))
     with pytest.raises(DeltaTooLarge):
         planned_on(requested(MarginOptions, epsilon=1.0, delta=0.1), tables)
+    monkeypatch.setattr(plan_module, "smallest_field", lambda **most: most)
+    made = margin_plan(tables)
+    supports = [noise.part(made.group.whole).support for noise in (made.noise, made.moments_noise)]
+    assert untyped(made.field)["noise"] == len(made.group.dealers) * max(supports) > 0 != min(supports)
+    monkeypatch.undo()
     monkeypatch.setattr(plans, "physical_memory", lambda: 1 << 18)
     with pytest.raises(TooMuchMemory, match="5000 rows of"):
         margin_plan(tables_of(PAIR, 5000))

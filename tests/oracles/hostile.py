@@ -58,8 +58,6 @@ def opened(frame: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 # --- damage to bytes
-
-
 def truncated(frame: bytes, rng: random.Random) -> bytes:
     return frame[: rng.randrange(len(frame))]
 
@@ -95,8 +93,6 @@ def overlong(frame: bytes, rng: random.Random) -> bytes:
 
 
 # --- a right prefix around another header
-
-
 def other_envelope(frame: bytes, rng: random.Random) -> bytes:
     header, content = opened(frame)
     place = rng.randrange(5)
@@ -127,8 +123,6 @@ def other_header(frame: bytes, rng: random.Random) -> bytes:
 
 
 # --- well formed, right envelope, another content
-
-
 def altered(value: object, rng: random.Random) -> object:
     """The value with one leaf or branch replaced, dropped or added."""
     if isinstance(value, dict | list) and value and rng.random() < 0.8:

@@ -121,6 +121,9 @@ def test_stored_coefficients_are_the_programs_and_bounds_hold_between_the_angles
     assert float(low) <= seen.min() < float(low) + 1e-6 and float(high) - 1e-6 < seen.max() <= float(high)
     steepest = np.abs(np.gradient(seen, PERIOD / (7 * ANGLES))).max()
     assert curve.slope == pytest.approx(steepest, rel=1e-4)
+    assert Curve((MILLION // 2,)).bounds == (Fraction(1, 2), Fraction(1, 2)), (
+        "nothing bends, and nothing is added"
+    )
 
 
 def value(curve: Curve, margins: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -187,8 +190,6 @@ def test_between_two_owners_the_bound_is_a_two_hundredth_above_what_occurs() -> 
 
 
 # --- one owner who deals any rows that are no longer than those of its table
-
-
 def longest_dealt(norm_squared: int, others: list[int]) -> int:
     """What a deviating owner makes of r̃ with integers, if the others' waves multiply to these real numbers."""
     whole = sum(value * value for value in others)
@@ -225,8 +226,6 @@ def test_neither_the_holder_of_the_label_nor_another_owner_takes_a_slope_further
 
 
 # --- the wrong version: harmonics that are taken from the score apart
-
-
 def apart(scores: NDArray[np.float64], phasor_grid: int, harmonics: int) -> NDArray[np.int64]:
     """What an owner would deal that computes every harmonic from the score itself."""
     angles = np.outer(scores, np.arange(1, harmonics + 1)) * (2 * np.pi / PERIOD)

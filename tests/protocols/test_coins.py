@@ -251,8 +251,6 @@ def test_challenges_and_seeds_are_32_bytes_as_they_were_drawn_and_none_comes_twi
 
 
 # --- below the protocols: what each thing that hides draws, and its law
-
-
 @functools.cache
 def paillier_key() -> PrivateKey:
     return PrivateKey.generate_for_tests(SeededRandomness("key"), 256)

@@ -209,8 +209,6 @@ def test_ledgers_say_through_whom_and_two_owners_take_it_by_default() -> None:
 
 
 # --- what each sees
-
-
 def test_the_server_sees_lengths_and_how_many_are_common_and_nothing_of_the_key() -> None:
     """k relayed, or made by one: the server would compute everybody's pseudonyms."""
     keys: list[bytes] = []
@@ -286,8 +284,6 @@ def test_frames_depend_on_lengths_alone() -> None:
 
 
 # --- lists compared by a digest under the key
-
-
 def findable(known: list[str], candidates: list[str], outcome: Any, key: bytes, run: str) -> list[str]:
     """The candidates that an owner finds, which knows the key and the others' ids but one, from what it saw."""
     party = SimpleNamespace(run=run)
@@ -352,8 +348,6 @@ def test_what_an_owner_saw_cannot_be_compared_with_guesses(
 
 
 # --- a server that names other places
-
-
 def one_owner_only(named: list[Any]) -> None:
     named[0][np.flatnonzero(named[0])[:3]] = False
 
@@ -470,8 +464,6 @@ def test_single_people_can_be_left_out_and_a_tenth_of_them_hardly(monkeypatch: p
 
 
 # --- an owner that does not follow
-
-
 def play(owner: Callable[[Party], Any], *, cheat: str = "insurer") -> Any:
     async def program(party: Party, table: Table | None) -> Any:
         await meet(party)
@@ -654,8 +646,6 @@ def test_an_owner_that_brings_guesses_learns_of_these_alone_and_of_no_more_in_a_
 
 
 # --- parts, and runs that stopped
-
-
 REQUEST = requested(MomentsOptions, "pca", 1.0, delta=1e-5, alignment="server")
 
 

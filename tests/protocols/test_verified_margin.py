@@ -110,8 +110,6 @@ def test_what_cannot_be_checked_is_refused_by_name(monkeypatch: pytest.MonkeyPat
 
 
 # --- attacks: each works where nobody checks
-
-
 def joined(plan: MarginPlan, rows: dict[str, OwnRows]) -> np.ndarray:
     return np.concatenate([rows[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
 

@@ -175,8 +175,6 @@ def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
 
 
 # --- attacks: each works on the unverified protocol
-
-
 def test_a_bank_that_deals_long_rows_reads_two_people_where_nobody_checks(dealing: Any) -> None:
     dealing("bank", two_people)
     run = release(2, "none")
