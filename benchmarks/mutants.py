@@ -446,9 +446,13 @@ class Judge:
     compiled: Compiled = field(default_factory=Compiled)
     # Tests that fail without any mutation too.
     unsound: set[str] = field(default_factory=set)
+    # What is said to change nothing, and is not run.
+    listed: Sequence[dict[str, Any]] = ()
 
     def verdict(self, mutation: Mutation) -> Verdict:
         """What becomes of it, from what is kept or by running it."""
+        if is_listed(mutation, self.listed):
+            return Verdict(None, 0, 0.0)
         key = f"verdict {mutation.room} {mutation.name}"
         known = self.kept.get(key)
         if known is not None and known["state"] == self.state and known["killer"] not in self.unsound:
@@ -607,7 +611,9 @@ def described(mutation: Mutation) -> str:
     return f"{where} [{mutation.kind}] {mutation.before} → {mutation.after}"
 
 
-def measure(seeds: Sequence[int], rooms: Sequence[str], *, workers: int, only_draws: bool) -> dict[str, Any]:
+def measure(
+    seeds: Sequence[int], rooms: Sequence[str], *, workers: int, only_draws: bool, listed: bool
+) -> dict[str, Any]:
     """All of it."""
     begun = time.monotonic()
     quotas = quotas_of(rooms)
@@ -621,7 +627,7 @@ def measure(seeds: Sequence[int], rooms: Sequence[str], *, workers: int, only_dr
         PLACES.append(place)
         base = Tree(Path(place) / "base", ROOT / "src")
         suite = Suite(kept, base)
-        judge = Judge(suite, kept, state, Path(place))
+        judge = Judge(suite, kept, state, Path(place), listed=() if listed else equivalents())
         files = list(dict.fromkeys(name for one in (*drawn, *draws) for name in suite.files(one)))
         tell(f"{len(drawn)} mutations and {len(draws)} draws, {len(files)} files of tests")
         list(pool.map(suite.reach, files))
@@ -690,6 +696,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="one draw of 120; without it, seeds 1, 2 and 3 together")
     parser.add_argument("--rooms", help="only these, with commas between")
     parser.add_argument("--draws", action="store_true", help="only draws of randomness made constant")
+    parser.add_argument("--listed", action="store_true", help="run survivors that are called equivalent too")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="only the last line")
     asked = parser.parse_args()
@@ -700,7 +707,11 @@ def main() -> None:
         signal.signal(one, _stop)
     rooms = asked.rooms.split(",") if asked.rooms else list(QUOTAS)
     found = measure(
-        SEEDS if asked.seed is None else (asked.seed,), rooms, workers=asked.workers, only_draws=asked.draws
+        SEEDS if asked.seed is None else (asked.seed,),
+        rooms,
+        workers=asked.workers,
+        only_draws=asked.draws,
+        listed=asked.listed,
     )
     if not asked.json:
         for line in (*found["survivors"], *found["unnoticed"]):
