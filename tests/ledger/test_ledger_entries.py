@@ -14,7 +14,7 @@ from colonnade.crypto.sealing import SigningKey, signed_by
 from colonnade.errors import LedgerAltered, LedgerError, PolicyRefused
 from colonnade.federation.federation import ledger_state
 from colonnade.ledger import Ledger, Receipt
-from colonnade.ledger.export import export, load_export, read_export
+from colonnade.ledger.export import export, load_export, parse_key, read_export
 from colonnade.ledger.state import prospects
 from colonnade.privacy.events import Gaussian
 from colonnade.report.facts import entries_facts
@@ -88,6 +88,8 @@ def test_an_export_and_the_history_have_comparisons_and_exports_of_earlier_forma
     ):
         with pytest.raises(LedgerError, match=says):
             read_export(json.dumps({"format": other}), where="bank.json")
+    with pytest.raises(ValueError):
+        parse_key(f"colonnade signing key 2 {KEY.secret.hex()}")
     ledger.note_comparison("customers", ["insurer", "shop"], run="5f0c" * 8)
     exported = read_export(export(ledger), where="bank.json")
     assert [entry.kind for entry in exported.entries] == ["opened", "compared"]

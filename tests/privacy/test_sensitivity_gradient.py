@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import (
+    _PI_ABOVE,
     ANGLES,
     HARMONICS,
     MILLION,
@@ -121,6 +122,7 @@ def test_stored_coefficients_are_the_programs_and_bounds_hold_between_the_angles
     assert float(low) <= seen.min() < float(low) + 1e-6 and float(high) - 1e-6 < seen.max() <= float(high)
     steepest = np.abs(np.gradient(seen, PERIOD / (7 * ANGLES))).max()
     assert curve.slope == pytest.approx(steepest, rel=1e-4)
+    assert math.pi < _PI_ABOVE < math.pi + 1e-6
     assert Curve((MILLION // 2,)).bounds == (Fraction(1, 2), Fraction(1, 2)), (
         "nothing bends, and nothing is added"
     )

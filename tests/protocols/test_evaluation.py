@@ -146,6 +146,7 @@ def test_of_several_scores_an_owners_part_turns_as_far_as_in_any() -> None:
     turns = [head.phases(0, plan.gamma).turns for head in plan.heads]
     assert untyped(plan.phases).turns == (max(one[0] for one in turns), max(one[1] for one in turns))
     assert account(plan.views[0].event, 1e-5).epsilon <= 1.0
+    assert plan.hash != planned(replace(uneven, model="5f0d"), 'classes = ["no", "maybe", "yes"]').hash
     many = replace(plan, rows=1 << 50)
     assert many.field.capacity >= many.rows * 2 * many.phases.largest > plan.field.capacity
 
