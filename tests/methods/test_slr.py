@@ -514,7 +514,7 @@ def test_three_releases_take_a_batch_of_the_rate_at_every_step() -> None:
     noise = [Fraction(1, 10**9)] * 3
     rows: dict[str, Any] = {"features": np.ones((1000, 1)), "labels": np.zeros(1000, dtype=np.int64)}
     descend_in_three(
-        **rows, noise=noise, gamma=1, rate=0.5, descent=descent, steps=1, randomness=SeededRandomness(1)
+        **rows, noise=noise, gamma=1, rate=0.25, descent=descent, steps=1, randomness=SeededRandomness(1)
     )
     # Without noise and from no weights a step of one column is the people of its batch, over all.
     assert 0.4 < -descent.weights[0] < 0.6
