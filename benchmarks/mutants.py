@@ -14,7 +14,7 @@ Prints one JSON object on its last line:
 
 * ``killed_share``: killed, over those drawn that change what the program does; over all seeds together;
 * ``equivalent_share``: survivors that change nothing, over those drawn: each is in benchmarks/mutants_equivalent.toml
-  with its reason;
+  with its reason, and is run again only with ``--listed``;
 * ``constant_draws_unnoticed``: of ``constant_draws``, how many no test notices;
 * ``by_room``: killed, surviving and equivalent in each; ``survivors``: what is left.
 
@@ -77,18 +77,17 @@ RUNNING: set[BaseProcess] = set()
 # Processes that begin with the libraries read, of which the product itself is none: a second or two each.
 FORKS = multiprocessing.get_context("forkserver")
 LIBRARIES = [
-    *(
-        "coverage",
-        "duckdb",
-        "hypothesis.strategies",
-        "jinja2",
-        "msgpack",
-        "numba",
-        "numpy",
-        "pyarrow.parquet",
-    ),
-    *("pydantic", "pytest", "rich.console", "scipy.optimize", "scipy.stats", "typer.testing"),
     "cryptography.hazmat.primitives.asymmetric.x25519",
+    "duckdb",
+    "hypothesis.strategies",
+    "numba",
+    "pyarrow.parquet",
+    "pydantic",
+    "pytest",
+    "rich.console",
+    "scipy.optimize",
+    "scipy.stats",
+    "typer.testing",
 ]
 PLACES: list[str] = []
 
