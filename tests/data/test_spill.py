@@ -107,7 +107,14 @@ def test_what_was_checked_is_kept_in_memory_or_on_the_disk_as_a_reading_gives_it
             check_same(streamed, checked, size)
         assert pa.concat_arrays(list(streamed.id_batches())) == pa.concat_arrays(list(checked.id_batches()))
         before = reads.total()
-        assert checked.check().take([3, 1]).rows == 2 and reads.total() == before
+        places = np.random.default_rng(1).permutation(70_000)[:40_000]
+        taken = checked.check().take(places)
+        assert taken.rows == 40_000 and reads.total() == before
+        # Of rows in memory the same, and of rows taken before.
+        block = next(checked.blocks(70_000))
+        ids = list(checked.ids())
+        check_same(Table.of_rows("bank", table.ArrayRows("", block, ids), SCHEMA).take(places), taken, 999)
+        assert list(taken.take([7, 3]).ids()) == [ids[places[7]], ids[places[3]]]
     assert checked.clipping.counts == streamed.clipping.counts and checked.clipping.counts["age"]
 
 

@@ -181,6 +181,8 @@ def test_rows_keep_all_labels_in_any_order_and_a_table_can_be_cut_to_one(tmp_pat
     assert all(np.array_equal(a, b[order]) for a, b in zip(block.labels, whole.labels, strict=True))
     (one,) = bank.for_label("spent").blocks()
     assert len(one.labels) == 1 and np.array_equal(one.labels[0], whole.labels[1])
+    (some,) = bank.for_label("spent").take(order).blocks()
+    assert len(some.labels) == 1 and np.array_equal(some.labels[0], whole.labels[1][order])
     path = tmp_path / "bank.csv"
     names = ["age", "income", "buys", "spent", "grade"]
     columns = {**PEOPLE.raw, **{str(PEOPLE.label_of(k)[0].column): PEOPLE.label_of(k)[1] for k in KINDS}}  # type: ignore[union-attr]

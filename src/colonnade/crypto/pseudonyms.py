@@ -25,7 +25,6 @@ def keyed_digests(key: bytes, texts: Iterable[str], *, person: bytes = b"") -> N
 PSEUDONYM_BYTES = 16
 DUMMIES = 128
 """So many people whom nobody has are in every list: whoever leaves out a tenth of a list misses one of them."""
-_AT_ONCE = 1 << 16
 _COUNTER = 8
 
 Strings = NDArray[np.uint8]
@@ -57,7 +56,7 @@ class PseudonymList:
     """
 
     strings: Strings
-    order: NDArray[np.int64]
+    order: NDArray[np.int32]
     count: int
 
     @classmethod
@@ -69,16 +68,17 @@ class PseudonymList:
         last = count + DUMMIES
         strings[count:last] = numbered(DUMMIES, subkey(key, "dummies"))
         strings[last:] = numbered(len(strings) - last, padding)
-        order = sorting(strings)
-        ranked = _packed(strings)[order]
-        return cls(ranked.view(np.uint8).reshape(strings.shape), order, count)
+        # Compiled loops take a while to load, and whoever only reads a ledger needs none.
+        from colonnade.crypto.sorted_strings import sort_strings
+
+        return cls(strings, sort_strings(strings), count)
 
     @property
     def repeated(self) -> int:
         """How many strings stand in it once more: ids that are repeated."""
         return int(np.count_nonzero(_packed(self.strings)[1:] == _packed(self.strings)[:-1]))
 
-    def rows(self, named: NDArray[np.bool_]) -> tuple[NDArray[np.int64], bool]:
+    def rows(self, named: NDArray[np.bool_]) -> tuple[NDArray[np.int32], bool]:
         """The rows at these places, in order of their pseudonyms, and whether places are named as they can be.
 
         Every dummy is common to all lists, and no padding is.
@@ -89,17 +89,6 @@ class PseudonymList:
         return rows, not padding and len(numbers) - len(rows) == DUMMIES
 
 
-def sorting(strings: Strings) -> NDArray[np.int64]:
-    """The order in which strings are sorted, byte by byte."""
-    packed = _packed(strings)
-    halves = _halves(packed)
-    order = np.argsort(halves)
-    # Half of a string says nearly always which is less.
-    if _alike(halves[order]):
-        order = np.argsort(packed, kind="stable")
-    return order.astype(np.int64, copy=False)
-
-
 def ascending(strings: Strings) -> bool:
     """Whether every string is greater than the one before it."""
     packed = _packed(strings)
@@ -108,34 +97,14 @@ def ascending(strings: Strings) -> bool:
 
 def common(lists: Sequence[Strings]) -> list[NDArray[np.bool_]]:
     """For each of these sorted lists, which of its places are common to all of them."""
-    first, *others = (_packed(strings) for strings in lists)
+    from colonnade.crypto.sorted_strings import strings_within
+
+    first, *others = lists
     named = np.ones(len(first), dtype=bool)
     for other in others:
-        named[named] = _within(first[named], other)
+        named &= strings_within(first, other)
     shared = first[named]
-    return [named, *(_within(other, shared) for other in others)]
-
-
-def _within(some: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which of some sorted strings are among others."""
-    matches = np.zeros(len(some), dtype=bool)
-    halves = _halves(others)
-    whole = _alike(halves)
-    for start in range(0, len(some) if len(others) else 0, _AT_ONCE):
-        part = some[start : start + _AT_ONCE]
-        at = np.searchsorted(others, part) if whole else np.searchsorted(halves, _halves(part))
-        at = np.minimum(at, len(others) - 1)
-        matches[start : start + len(part)] = others[at] == part
-    return matches
-
-
-def _halves(packed: NDArray[Any]) -> NDArray[np.uint64]:
-    return packed.view(">u8")[::2].astype(np.uint64)
-
-
-def _alike(halves: NDArray[np.uint64]) -> bool:
-    """Whether two of these sorted halves are the same."""
-    return bool(np.any(halves[1:] == halves[:-1]))
+    return [named, *(strings_within(other, shared) for other in others)]
 
 
 def _packed(strings: Strings) -> NDArray[Any]:

@@ -378,7 +378,13 @@ class Table:
             raise ValueError("a row cannot be taken twice")
         values = len(self.schema.columns) + len(self.schema.labels)
         large = len(places) * 8 * (values + 2) > MEMORY_BYTES
-        rows: Rows = SpilledRows(self, places) if large else _gather(self, places)
+        rows: Rows
+        if large:
+            rows = SpilledRows(self, places)
+        elif isinstance(self._rows, ArrayRows) and self._label is None:
+            rows = self._rows.take(places)
+        else:
+            rows = _gather(self, places)
         return Table.of_rows(self.party, rows, self.schema, self.clipping)
 
     def for_label(self, label: str) -> Table:
@@ -410,6 +416,10 @@ class ArrayRows:
         for start in range(0, self.count, size):
             part = slice(start, min(start + size, self.count))
             yield self._block.each(itemgetter(part), part.stop - start)
+
+    def take(self, positions: NDArray[Any]) -> ArrayRows:
+        block = self._block.each(lambda values: _frozen(values[positions]), len(positions))
+        return ArrayRows(self.name, block, self._ids.take(pa.array(positions)))
 
 
 def _array_rows(
@@ -457,14 +467,15 @@ def _array_ids(
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
-    order = np.argsort(positions, kind="stable")
-    ascending = positions[order]
+    into_all = np.full(table.rows, -1, dtype=np.int32)
+    into_all[positions] = np.arange(len(positions), dtype=np.int32)
     columns: dict[str, NDArray[Any]] = {}
     labels: dict[int, NDArray[Any]] = {}
     start = 0
     for block in table.blocks():
-        first, last = np.searchsorted(ascending, (start, start + block.rows))
-        here, into = ascending[first:last] - start, order[first:last]
+        into = into_all[start : start + block.rows]
+        here = np.flatnonzero(into >= 0)
+        into = into[here]
         for name, values in block.columns.items():
             columns.setdefault(name, np.empty(len(positions), dtype=values.dtype))[into] = values[here]
         for place, values in enumerate(block.labels):

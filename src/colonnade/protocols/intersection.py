@@ -284,7 +284,7 @@ async def no_matching(party: Party) -> None:
     await tell(party, party.group.server, "matching", Message({"through": False}))
 
 
-async def ask_through_server(party: Party, ids: Ids) -> tuple[NDArray[np.int64], bool]:
+async def ask_through_server(party: Party, ids: Ids) -> tuple[NDArray[np.int32], bool]:
     """The rows that the server named, in the common order; False where padding is named or a dummy is not."""
     owners, server = party.group.owners, party.group.server
     size = shown_size(party, ids, party.shown_ids)
