@@ -48,6 +48,8 @@ from colonnade.runtime.run import run_as
 
 ROWS, COLUMNS, BITS = 45_222, 41, 16
 PLAIN_A_TURN = 5
+REST = 0.2
+"""Seconds after a product of BLAS, whose threads wait for the next one by taking the processor from whoever has it."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,7 @@ def beside_plain(federation: Federation, repeats: int) -> tuple[float, float]:
     ours: list[float] = []
     plain: dict[int | None, list[float]] = {None: [], 1: []}
     for _ in range(repeats):
+        time.sleep(REST)
         ours.append(federation.seconds(case))
         for threads, seconds in plain.items():
             with threadpool_limits(threads, user_api="blas"):

@@ -95,7 +95,7 @@ def test_the_weights_open_what_all_keepers_hold_and_resharing_lowers_a_product(
     shares = dealt_shares(scheme, secret, 2 * scheme.threshold, seed)
     out = scheme.field.zeros(secret.shape)
     for weight, share in zip(scheme.weights, shares, strict=True):
-        out.add_times(weight, share)
+        out = out.plus_times(weight, share)
     assert out.equals(secret)
     t = scheme.threshold
     x = secret_of(scheme.field, seed)
@@ -146,7 +146,7 @@ def _p_value(scheme: Shamir, chosen: tuple[int, ...], shares: list[FieldArray]) 
     places = [scheme.points[j] for j in chosen]
     opened = scheme.field.zeros(shares[0].shape)
     for at, j in enumerate(chosen):
-        opened.add_times(scheme.field.inverse(spread(places, at)), shares[j])
+        opened = opened.plus_times(scheme.field.inverse(spread(places, at)), shares[j])
     worst = 1.0
     for lane, prime in enumerate(scheme.field.primes):
         # Bins differ in width by less than one part in 10^4, far below what these samples resolve.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
@@ -65,13 +65,10 @@ def value_weights(points: Sequence[int], at: int, field: Field) -> tuple[int, ..
 
 
 def combine(terms: Iterable[tuple[int, FieldArray]]) -> FieldArray:
-    """Σ weight · array, in an array of its own; weights of 1 and −1 cost one addition."""
+    """Σ weight · array; weights of 1 and −1 cost one addition."""
     total: FieldArray | None = None
     for weight, array in terms:
-        if total is None:
-            total = replace(array, words=array.words.copy()) if weight == 1 else array.times(weight)
-        else:
-            total.add_times(weight, array)
+        total = array.times(weight) if total is None else total.plus_times(weight, array)
     if total is None:
         raise ValueError("a sum needs at least one term")
     return total

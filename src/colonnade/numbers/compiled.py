@@ -76,8 +76,8 @@ def multiply(left: Words, right: Words, primes: Triple, out: Words) -> None:
 
 
 @machine_code
-def add_scaled(total: Words, words: Words, factor: Words, primes: Triple) -> None:
-    """total += words · factor, for a factor of one word."""
+def add_scaled(total: Words, words: Words, factor: Words, primes: Triple, out: Words) -> None:
+    """total + words · factor, for a factor of one word."""
     p, q, r = primes
     e, f, g = _MASK + 1 - p, _MASK + 1 - q, _MASK + 1 - r
     y = int64(factor[0])
@@ -87,7 +87,7 @@ def add_scaled(total: Words, words: Words, factor: Words, primes: Triple) -> Non
         a = _reduced(int64(int32(x & _MASK)) * u + (t & _MASK), p, e)
         b = _reduced(int64(int32((x >> 21) & _MASK)) * v + ((t >> 21) & _MASK), q, f)
         c = _reduced(int64(int32(x >> 42)) * w + (t >> 42), r, g)
-        total[i] = uint64(a | (b << 21) | (c << 42))
+        out[i] = uint64(a | (b << 21) | (c << 42))
 
 
 @machine_code

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt, prod
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,11 +108,6 @@ class FieldArray:
         self.field.words.add(self.words, other.words, out)
         return FieldArray(self.field, out)
 
-    def __iadd__(self, other: FieldArray) -> Self:
-        self._match(other)
-        self.field.words.add(self.words, other.words, self.words)
-        return self
-
     def __sub__(self, other: FieldArray) -> FieldArray:
         self._match(other)
         out = np.empty_like(self.words)
@@ -124,19 +119,20 @@ class FieldArray:
 
     def times(self, factor: int) -> FieldArray:
         """Every element times one integer of any size and sign."""
+        if factor == 1:
+            return self
         out = np.empty_like(self.words)
         self.field.words.multiply(self.words, self._one_element(factor), out)
         return FieldArray(self.field, out)
 
-    def add_times(self, factor: int, other: FieldArray) -> None:
-        """Add factor · other in place: for running sums that nobody else holds."""
+    def plus_times(self, factor: int, other: FieldArray) -> FieldArray:
+        """This plus factor · other. Never in place: loops that write where they read are not vectorised."""
+        if factor in (1, -1):
+            return self + other if factor == 1 else self - other
         self._match(other)
-        if factor == 1:
-            self.field.words.add(self.words, other.words, self.words)
-        elif factor == -1:
-            self.field.words.subtract(self.words, other.words, self.words)
-        else:
-            self.field.words.add_scaled(self.words, other.words, self._one_element(factor))
+        out = np.empty_like(self.words)
+        self.field.words.add_scaled(self.words, other.words, self._one_element(factor), out)
+        return FieldArray(self.field, out)
 
     def _one_element(self, value: int) -> Words:
         ones = (1,) * len(self.shape)
@@ -193,7 +189,7 @@ class FieldArray:
 
     def _columns(self) -> int:
         if len(self.shape) != 2:
-            raise ValueError(f"{self!r} is no matrix")
+            raise ValueError(f"{self!r} is not a matrix")
         return self.shape[1]
 
     def decode(self) -> NDArray[Any]:
@@ -219,7 +215,7 @@ class FieldArray:
     def upper_triangle(self) -> FieldArray:
         """The entries on and above the diagonal of a square matrix, row by row, as a vector."""
         if len(self.shape) != 2 or self.shape[0] != self.shape[1]:
-            raise ValueError(f"{self!r} is no square matrix")
+            raise ValueError(f"{self!r} is not a square matrix")
         above = np.triu_indices(self.shape[0])
         return FieldArray(self.field, np.ascontiguousarray(self.words[:, above[0], above[1]]))
 

@@ -230,7 +230,7 @@ def _searched(number: int) -> tuple[int, int, int]:
         squares = np.flatnonzero(b * b == others)
         if squares.size:
             return x, int(a[squares[0]]), int(b[squares[0]])
-    raise ArithmeticError(f"{number} is no sum of three squares")
+    raise ArithmeticError(f"{number} is not a sum of three squares")
 
 
 _ROWS = 1024

@@ -82,11 +82,11 @@ class ResidueWords:
         for limb, primes in enumerate(self._triples):
             kernels().multiply(x[limb], y[limb], primes, z[limb])
 
-    def add_scaled(self, total: Words, words: Words, factor: Words) -> None:
-        """total += words · factor, for a factor of one element."""
-        x, y, z = self._flat(words), self._flat(factor), self._flat(total)
+    def add_scaled(self, total: Words, words: Words, factor: Words, out: Words) -> None:
+        """total + words · factor, for a factor of one element."""
+        x, y, z, sums = (self._flat(each) for each in (words, factor, total, out))
         for limb, primes in enumerate(self._triples):
-            kernels().add_scaled(z[limb], x[limb], y[limb], primes)
+            kernels().add_scaled(z[limb], x[limb], y[limb], primes, sums[limb])
 
     def encode(self, values: NDArray[np.int64], out: Words) -> int:
         """Write the words of signed integers; returns the bits that occur in v, or in −v − 1 if v < 0."""
