@@ -123,7 +123,7 @@ def test_receipts_are_compared_with_peers_ledgers_and_with_exports_of_them(tmp_p
     peer.write_text(export(shop))
     assert "The ledger of bank cannot be relied on" in ada.get("/").text
     peer.write_text("{}")
-    assert "is no export of a ledger" in ada.get("/ledger").text
+    assert "is not an export of a ledger" in ada.get("/ledger").text
 
 
 def test_data_shows_the_schema_beside_what_the_file_has(folder: Path) -> None:

@@ -143,7 +143,7 @@ def _is_ledger(path: Path) -> bool:
 
 
 def _charges(path: Path) -> Any:
-    """How many charges a ledger holds; of what is no ledger, the bytes."""
+    """How many charges a ledger holds; of what is not a ledger, the bytes."""
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     except sqlite3.Error:

@@ -279,7 +279,7 @@ def test_what_no_classes_have_is_refused_before_anything_is_charged() -> None:
     source = federation(100, classes='["no", "maybe", "yes"]')
     for arguments, error, said in (
         ({"threshold": 0.3}, LabelMismatch, "is for two classes; this label has 3"),
-        ({"class_weight": {"yess": 2}}, LabelMismatch, "names 'yess', which is no declared class.*'yes'"),
+        ({"class_weight": {"yess": 2}}, LabelMismatch, "names 'yess', which is not a declared class.*'yes'"),
         ({"class_weight": "balancd"}, InputError, "neither 'balanced' nor a weight for each class"),
         ({"class_weight": {"yes": 0}}, InputError, "a number greater than 0"),
         ({"options": {"threshold": 0.3}}, InputError, "a parameter of LogisticRegression itself"),

@@ -583,7 +583,7 @@ def test_files_that_are_cut_altered_newer_or_missing_are_refused_by_name(kept: P
 @pytest.mark.parametrize(
     ("change", "notify"),
     [
-        ({"kind": "PCA"}, "is no network"),
+        ({"kind": "PCA"}, "is not a network"),
         ({"kind": "NeuralRegressor"}, "a NeuralRegressor for classification"),
         ({"design": {}}, "cannot be"),
         ({"design": "networks"}, "networks of kind"),

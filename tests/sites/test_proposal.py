@@ -59,7 +59,7 @@ def test_the_ledger_says_who_signed_and_a_confirmation_is_for_one_run(kits: Kits
 
 def test_a_job_without_two_signatures_is_refused_where_two_are_asked(kits: Kits, tmp_path: Path) -> None:
     assert "two administrators are to submit every job" in run_with(kits, "")
-    assert "is no proposal of a job" in run_with(kits, "{}")
+    assert "is not a proposal of a job" in run_with(kits, "{}")
     assert "it is not signed" in run_with(kits, propose(kits[ADA], job_text()).text)
     assert [charges(tmp_path, party) for party in ("bank", "shop")] == [0, 0]
     (tmp_path / "bank.policy.toml").write_text(policy_text("bank"))
@@ -141,7 +141,7 @@ def test_proposing_and_confirming_as_people_type_it(
     with pytest.raises(KitError, match="may not submit jobs"):
         confirm(kits[BEN], Proposal.load(written))
     assert run(["job", "confirm", str(job), "--kit", str(kits[EVE].path)]) == InputError.exit_code
-    assert "is no proposal of a job" in capsys.readouterr().err
+    assert "is not a proposal of a job" in capsys.readouterr().err
     assert run([*propose_it, "--hours", "0", "-o", str(tmp_path / "other")]) == InputError.exit_code
     assert "--hours" in capsys.readouterr().err
     with pytest.raises(InputError, match="its format is 2, and this version reads 1"):

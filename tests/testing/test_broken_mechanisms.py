@@ -244,7 +244,7 @@ EVENTS: list[tuple[str, Callable[[Patch], Event]]] = [
     ("equal events hash alike", lambda patch: Unequal(1, 2)),
     ("an event comes back from data as it was", reading(lambda data: Laplace(1, 3))),
     ("an event comes back from data as it was", reading(lambda data: Laplace(1.0, 2))),
-    ("data that is no event is refused", reading(lambda data: LEAF)),
+    ("data that is not an event is refused", reading(lambda data: LEAF)),
     ("nonsense cannot be constructed", lambda patch: Lenient(1, 2)),
     ("a divergence is not negative", rule(lambda true, order: true - 1)),
     ("a divergence is not negative", rule(lambda true, order: math.nan)),

@@ -395,4 +395,4 @@ def _key(text: str) -> SigningKey | None:
     try:
         return parse_key(text)
     except ValueError:
-        raise InputError("that is no signing key: paste what is in the file of your key.") from None
+        raise InputError("that is not a signing key: paste what is in the file of your key.") from None

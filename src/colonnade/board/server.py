@@ -202,7 +202,9 @@ def bound(listen: str, port: int, *, proxied: bool) -> socket.socket:
     try:
         address = ipaddress.ip_address("127.0.0.1" if listen == "localhost" else listen)
     except ValueError:
-        raise InputError(f"--listen: {listen!r} is no address of this machine, such as 127.0.0.1.") from None
+        raise InputError(
+            f"--listen: {listen!r} is not an address of this machine, such as 127.0.0.1."
+        ) from None
     if str(address) not in ("127.0.0.1", "::1") and not proxied:
         # Names by which the checks of requests let people in are those of these two.
         raise InputError(

@@ -74,7 +74,7 @@ class Workspace:
     def __init__(self, folder: Path, *, runs: Path | None = None) -> None:
         self.folder = folder.resolve()
         if not self.folder.is_dir():
-            raise FileMissing(f"{folder} is no folder. Name a party's kit, or a folder of jobs and runs.")
+            raise FileMissing(f"{folder} is not a folder. Name a party's kit, or a folder of jobs and runs.")
         self.kit = Kit.load(self.folder) if (self.folder / "startup").is_dir() else None
         if self.kit is not None and self.kit.kind != "party":
             raise KitError(
@@ -82,7 +82,7 @@ class Workspace:
                 "jobs and runs."
             )
         if runs is not None and not runs.is_dir():
-            raise InputError(f"--runs: {runs} is no folder. Name the one that runs were written into.")
+            raise InputError(f"--runs: {runs} is not a folder. Name the one that runs were written into.")
         within = self.folder / RUNS
         usual = self.kit.runs if self.kit else within if within.is_dir() else self.folder
         self.runs = RunIndex((runs or usual).resolve())

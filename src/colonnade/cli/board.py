@@ -65,7 +65,7 @@ def board(
         raise InputError("--person and --auditor: somebody is named twice. Each person has one link.")
     for name in names:
         if not name.strip() or len(name) > 100 or not name.isprintable():
-            raise InputError(f"--person: {name!r} is no name of a person: use 1 to 100 letters.")
+            raise InputError(f"--person: {name!r} is not a valid name of a person: use 1 to 100 letters.")
     people = [Person(name, "officer") for name in names[: len(names) - len(auditor)]]
     people += [Person(name, "auditor") for name in auditor]
     with suppress(KeyboardInterrupt):

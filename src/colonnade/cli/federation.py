@@ -221,8 +221,8 @@ def administrator(
         )
     if not name.isidentifier() or not name.isascii() or name == "admin":
         raise InputError(
-            f"{name!r} is no name for an administrator: use letters, digits and _, a letter first, and not 'admin', "
-            "which is the first one."
+            f"{name!r} is not a valid name for an administrator: use letters, digits and _, a letter first, and "
+            "not 'admin', which is the first one."
         )
     check_free(folder / ADMINISTRATORS / name, "", "Name another administrator.")
     kit = add_administrator(folder, name, role=MAY[may])
@@ -250,7 +250,8 @@ def exclude(
 
     if not member.isidentifier():
         raise InputError(
-            f"{member!r} is no name of {'an administrator' if is_administrator else 'a party'}: letters, digits and _."
+            f"{member!r} is not a valid name of {'an administrator' if is_administrator else 'a party'}: "
+            "use letters, digits and _."
         )
     if is_administrator and lost_key:
         raise InputError(
@@ -329,8 +330,8 @@ def policy_text(party: str, submission: Literal["one", "two"]) -> str:
 def _check_name(party: str, option: str) -> None:
     if not party.isidentifier() or party in RESERVED:
         raise InputError(
-            f"{option}: {party!r} is no name for a party: use letters, digits and _, a letter first, and none of "
-            f"{', '.join(RESERVED)}."
+            f"{option}: {party!r} is not a valid name for a party: use letters, digits and _, a letter first, and "
+            f"none of {', '.join(RESERVED)}."
         )
 
 

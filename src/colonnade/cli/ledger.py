@@ -65,7 +65,7 @@ def begin_anew(given: Path, reason: str) -> None:
 
     if given.suffix != ".toml":
         raise InputError(
-            f"--new: {given} is no party file. Give the party's own file (TOML), which names the ledger."
+            f"--new: {given} is not a party file. Give the party's own file (TOML), which names the ledger."
         )
     if not reason.strip():
         raise InputError("--reason: it is empty. Say why the ledger is begun again, or leave it out.")

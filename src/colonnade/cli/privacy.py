@@ -34,7 +34,7 @@ def _number(text: str, default: Any = ..., *flags: str) -> Option:
         try:
             return Fraction(written)
         except (ValueError, ZeroDivisionError):
-            raise typer.BadParameter(f"{written!r} is no number; write 0.1, 1e-5 or 1/3") from None
+            raise typer.BadParameter(f"{written!r} is not a number; write 0.1, 1e-5 or 1/3") from None
 
     return _option(Fraction | None, text, default, *flags, parser=exact, metavar="NUMBER")
 

@@ -170,7 +170,7 @@ class Opener:
 
     def _opened(self, sealed: bytes | bytearray, step: str) -> bytes:
         if len(sealed) < OVERHEAD or not sealed.startswith(MAGIC):
-            raise SealBroken("this is no sealed frame")
+            raise SealBroken("this is not a sealed frame")
         header = bytes(sealed[: _HEADER.size])
         _, number = _HEADER.unpack(header)
         if number != self._next:

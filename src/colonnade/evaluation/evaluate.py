@@ -48,7 +48,7 @@ RMSE_ERROR = 0.05
 STEPS = 60
 """So often ε is lowered by a twentieth until no line of the scores is above its limit."""
 LEAST = 1e-9
-"""What is expected under noise is no certainty: a probability is read as no nearer to 0 or 1 than this."""
+"""What is expected under noise is not a certainty: a probability is read as no nearer to 0 or 1 than this."""
 
 
 def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], label: str) -> Estimate:

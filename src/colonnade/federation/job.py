@@ -123,7 +123,7 @@ class Job(_JobForm):
 
     @property
     def spec(self) -> TrainingSpec:
-        # Whose data is public is no field of a job.
+        # Whose data is public is not a field of a job.
         names = [each.name for each in fields(TrainingSpec) if each.name != "public"]
         return TrainingSpec(**{name: getattr(self, name) for name in names})
 

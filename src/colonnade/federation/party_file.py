@@ -241,7 +241,7 @@ def _ledger_path(folder: Path, name: str, document: Document) -> Path:
     if "\0" in name or len(path.name.encode()) > _MAX_FILE:
         letters = f"{len(path.name)} letters, and {_MAX_FILE} are the most"
         why = "a NUL in it" if "\0" in path.name else letters
-        raise errors.WrongType(f"{where}: {shown(name)} is no name for a file: it has {why}.")
+        raise errors.WrongType(f"{where}: {shown(name)} is not a valid name for a file: it has {why}.")
     if not Path(name).name:
         raise errors.WrongType(
             f"{where}: found {name!r}; name a file, such as bank.ledger. The first run makes it."

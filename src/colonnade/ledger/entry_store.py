@@ -370,8 +370,8 @@ def _translated(where: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        # SQLite quotes the damaged text in its message, and the message then is no text.
-        raise errors.LedgerAltered(_damaged(where, "text that is no text")) from error
+        # SQLite quotes the damaged text in its message, and the message then cannot be read as text.
+        raise errors.LedgerAltered(_damaged(where, "text that cannot be read")) from error
     except sqlite3.Error as error:
         code = _primary(error)
         if code in _LOCKED:

@@ -94,7 +94,7 @@ def load_export(path: Path, *, signer: bytes | None = None, receipts: Iterable[R
     except OSError as error:
         raise LedgerError(f"{path} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
-        raise LedgerError(f"{path} is no export of a ledger: it is not text.") from None
+        raise LedgerError(f"{path} is not an export of a ledger: it is not text.") from None
     return read_export(text, where=str(path), signer=signer, receipts=receipts)
 
 
@@ -108,7 +108,7 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
         why = "its format says otherwise"
         if isinstance(named, str) and named.startswith("colonnade ledger "):
             why = f"its format is {named!r}, and this version reads up to {FORMAT!r}"
-        raise LedgerError(f"{where} is no export of a ledger that can be read here: {why}.")
+        raise LedgerError(f"{where} is not an export of a ledger that can be read here: {why}.")
     return data
 
 

@@ -81,7 +81,7 @@ def check_fits(threshold: float | str, requested: object, names: Sequence[str]) 
         unknown = [str(name) for name in requested if str(name) not in names]
         if unknown:
             raise LabelMismatch(
-                f"class_weight names {unknown[0]!r}, which is no declared class; those are {', '.join(names)}."
+                f"class_weight names {unknown[0]!r}, which is not a declared class; those are {', '.join(names)}."
                 + nearest_name(unknown[0], list(names))
             )
 

@@ -168,7 +168,7 @@ def refuse_labels(y: object) -> None:
 
 
 class NoRows:
-    """What is no array of rows, and says so to whoever takes it for one, as a search over parameters would."""
+    """What is not an array of rows, and says so to whoever takes it for one, as a search over parameters would."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        raise RowsInFit(f"a {type(self).__name__} is no array of rows. {INSTEAD}")
+        raise RowsInFit(f"a {type(self).__name__} is not an array of rows. {INSTEAD}")

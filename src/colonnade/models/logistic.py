@@ -127,7 +127,7 @@ class LogisticRegression(Saved, Classifier):
             return self.method, ""
         given = self.floor is not None or self.ridge or not self.unbias or self.options is not None
         about_a_release = given or self.multiclass != "discriminant" or self.rule != "auto"
-        # Of what is no number is said where it is asked for.
+        # Of what is not a number is said where it is asked for.
         numbers = all(isinstance(value, int | float) for value in (self.epsilon, self.delta))
         if not (isinstance(source, Federation) and numbers):
             return "moments", ""

@@ -176,7 +176,7 @@ class PoissonBinomial:
         if self.changed > self.contributors:
             raise ValueError(
                 f"{self.changed} contributors change, but the observer is blind to {self.contributors} only: "
-                "a change it knows of is no secret, so leave known parties out of both counts"
+                "a change it knows of is not a secret, so leave known parties out of both counts"
             )
 
 

@@ -72,9 +72,7 @@ DEFECT = (
     "DEFECT: more was shown than is proved. With 95 % confidence a guarantee of Colonnade does not hold. Do not run "
     "this method on private data, and report this audit."
 )
-CAUGHT = (
-    "Caught: more was shown than the paper's formula claims. It is no guarantee, and none was printed as one."
-)
+CAUGHT = "Caught: more was shown than the paper's formula claims. It is not a guarantee, and none was printed as one."
 NAMES = {
     "neighbours": "two neighbouring data sets",
     "canaries": "many canaries in every session",

@@ -99,7 +99,7 @@ def verified(
         for peer in witnesses:
             if peer.party == ledger.party:
                 raise LedgerError(
-                    f"--witness: a ledger of {ledger.party} is no witness for itself. Name a peer's."
+                    f"--witness: a ledger of {ledger.party} is not a witness for itself. Name a peer's."
                 )
         compared = ledger.verify(
             [receipt for peer in witnesses for receipt in peer.receipts(ledger.party)]

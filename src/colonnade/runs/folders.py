@@ -67,8 +67,8 @@ def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
     """A folder in the making under a free name; a place that cannot be written to is found before any charge."""
     if not name.name or "\0" in str(name):
         raise InputError(
-            f"--output: {str(name)!r} is no name for a new folder. Nothing was run or charged. Name one, such as "
-            "runs/first."
+            f"--output: {str(name)!r} is not a valid name for a new folder. Nothing was run or charged. Name one, "
+            "such as runs/first."
         )
     parents: list[Path] = []
     claimed: tuple[Path, Path, int] | None = None

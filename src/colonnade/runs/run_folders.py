@@ -83,7 +83,7 @@ def find_run(given: Path) -> RunFolder:
     known = [str(run) for run in (*runs_in(RUNS), *runs_in(path), *runs_in(path.parent))]
     meant = _nearest_run(path, known)
     if path.exists():
-        raise ModelError(f"{path} is no run: it holds neither {FACTS} nor {FAILED} nor {OUTCOME}.{meant}")
+        raise ModelError(f"{path} is not a run: it holds neither {FACTS} nor {FAILED} nor {OUTCOME}.{meant}")
     raise ModelError(f"there is no run {path}.{meant}")
 
 

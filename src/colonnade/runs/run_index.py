@@ -60,7 +60,7 @@ class RunIndex:
             return (*sorted(going, key=lambda one: (-one.seen, one.name)), *self._sorted)
 
     def find(self, name: str) -> Listed:
-        """The run of this name; one that is not listed is no run, whatever the name leads to."""
+        """The run of this name; one that is not listed is not a run, whatever the name leads to."""
         with self._lock:
             going = self._look()
             listed = self._ended.get(name) or next((one for one in going if one.name == name), None)

@@ -163,7 +163,7 @@ def plain_fingerprint(text: str) -> str:
     plain = text.lower().replace(":", "").replace(" ", "").removeprefix("sha256")
     if len(plain) != 64 or any(digit not in "0123456789abcdef" for digit in plain):
         raise KitError(
-            f"{text!r} is no fingerprint: 64 hexadecimal digits, the SHA-256 of a certificate, as "
+            f"{text!r} is not a valid fingerprint: 64 hexadecimal digits, the SHA-256 of a certificate, as "
             "`colonnade doctor` shows it."
         )
     return plain

@@ -64,11 +64,11 @@ class Group:
         for name in names:
             if not name.isidentifier():
                 raise GroupMismatch(
-                    f"{name[:MAX_NAME]!r} is no name for a party: use letters, digits and _, a letter first."
+                    f"{name[:MAX_NAME]!r} is not a valid name for a party: use letters, digits and _, a letter first."
                 )
             if len(name) > MAX_NAME:
                 raise GroupMismatch(
-                    f"{name[:MAX_NAME]!r}… is no name for a party: it has {len(name)} letters, and {MAX_NAME} "
+                    f"{name[:MAX_NAME]!r}… is not a valid name for a party: it has {len(name)} letters, and {MAX_NAME} "
                     "are the most."
                 )
         if self.is_pair:

@@ -73,7 +73,8 @@ class Proposal:
             return cls(**{field: _read_proposal(data[field], field) for field in cls.__dataclass_fields__})
         except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(
-                f"{name} is no proposal of a job, or it is damaged. Name the file that `colonnade job propose` wrote."
+                f"{name} is not a proposal of a job, or it is damaged. Name the file that "
+                "`colonnade job propose` wrote."
             ) from None
 
     @classmethod
@@ -269,7 +270,7 @@ def _decide(
 ) -> Request:
     by = " ".join(by.split())
     if not by or len(by) > _MAX_NAME or not by.isprintable():
-        raise InputError(f"{shown(by)} is no name of a person: use 1 to {_MAX_NAME} letters.")
+        raise InputError(f"{shown(by)} is not a valid name of a person: use 1 to {_MAX_NAME} letters.")
     path = kit.path / REQUESTS / f"{kit.run_folder(job).name}.json"
     if not path.exists():
         raise InputError(
@@ -363,7 +364,9 @@ def _read(path: Path) -> Request:
             raise InputError(f"{path} was written by another version of Colonnade. Install that one.")
         return Request.from_data(data)
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path} is no request of a job: it is damaged. Submit the job anew.") from None
+        raise InputError(
+            f"{path} is not a valid request of a job: it is damaged. Submit the job anew."
+        ) from None
 
 
 @dataclass(eq=False)

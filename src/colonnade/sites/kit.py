@@ -83,8 +83,8 @@ class Exclusions:
             Trust(root).check_signature(root, exclusions.statement, bytes.fromhex(data["signature"]))
         except (ValueError, KeyError, TypeError, NotTrusted):
             raise KitError(
-                f"{path} is no list of exclusions that this federation's root signed. Ask whoever made the federation "
-                "for it; until then nobody is trusted here."
+                f"{path} is not a list of exclusions that this federation's root signed. Ask whoever made the "
+                "federation for it; until then nobody is trusted here."
             ) from None
         return exclusions
 
@@ -212,8 +212,8 @@ class Kit:
                         f"{file_of_kind} is damaged. Make the kit again with `colonnade federation join`."
                     ) from None
         raise KitError(
-            f"{path} is no kit: it has no startup/fed_client.json, fed_server.json or fed_admin.json. Name the folder "
-            "that `colonnade federation new` or `colonnade federation join` made."
+            f"{path} is not a kit: it has no startup/fed_client.json, fed_server.json or fed_admin.json. Name the "
+            "folder that `colonnade federation new` or `colonnade federation join` made."
         )
 
     def _refuse_earlier(self) -> None:

@@ -92,17 +92,19 @@ class Invitation:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.federation):
             raise InputError(
-                f"{self.federation!r} is no name for a federation: use a to z, digits and _, a letter first."
+                f"{self.federation!r} is not a valid name for a federation: use a to z, digits and _, a letter first."
             )
         if not _HOST.fullmatch(self.host):
             raise InputError(
-                f"{self.host[:MAX_HOST]!r} is no name of a server: use letters, digits, points and hyphens, at "
-                f"most {MAX_HOST} of them, such as server.example.org."
+                f"{self.host[:MAX_HOST]!r} is not a valid name of a server: use letters, digits, points and hyphens, "
+                f"at most {MAX_HOST} of them, such as server.example.org."
             )
         if not 0 < self.port < 1 << 16:
             raise InputError(f"port {self.port} does not exist; ports are 1 to 65535.")
         if self.scheme not in _SCHEMES:
-            raise InputError(f"{self.scheme!r} is no way to reach a server; known are {', '.join(_SCHEMES)}.")
+            raise InputError(
+                f"{self.scheme!r} is not a known way to reach a server; take one of {', '.join(_SCHEMES)}."
+            )
 
     @classmethod
     def load(cls, path: Path) -> Invitation:
@@ -112,7 +114,7 @@ class Invitation:
         except FileNotFoundError:
             raise KitError(f"{path} does not exist. Ask whoever made the federation for it.") from None
         except (ValueError, KeyError, TypeError):
-            raise KitError(f"{path} is no invitation to a federation. Ask for it again.") from None
+            raise KitError(f"{path} is not an invitation to a federation. Ask for it again.") from None
         if "scheme" not in fields:
             raise KitError(
                 f"{path} is of a federation of an earlier version of Colonnade. Whoever made it makes it again with "
@@ -217,7 +219,7 @@ class CertificateRequest:
             raise KitError(f"{request} does not exist. Ask the party for its request.") from None
         except (ValueError, zipfile.BadZipFile):
             raise KitError(
-                f"{request} is no request for a certificate. Ask the party for it again."
+                f"{request} is not a request for a certificate. Ask the party for it again."
             ) from None
         return cls(str(name.value), str(kind.value), key_of(request_file))
 

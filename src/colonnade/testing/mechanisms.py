@@ -194,7 +194,7 @@ EVENT_LAWS: Mapping[str, EventLaw] = {
     "an event is frozen": _frozen,
     "equal events hash alike": _hashed,
     "an event comes back from data as it was": _comes_back,
-    "data that is no event is refused": _unknown_data,
+    "data that is not an event is refused": _unknown_data,
     "nonsense cannot be constructed": _nonsense,
     "a divergence is not negative": _not_negative,
     "a divergence does not fall as its order rises": _rising,

@@ -64,7 +64,7 @@ class AgreedQuestion:
         """ValueError if a sum is larger than any can be."""
         sums = [value for answer in answers for value in self._fields.unpack(answer)]
         if any(sums[self._width :]) or any(abs(value) > self._most for value in sums):
-            raise ValueError("an answer is no sum over these rows")
+            raise ValueError("an answer is not a sum over these rows")
         return tuple(sums[: self._width])
 
 
@@ -243,7 +243,7 @@ class OwnerState:
         """The nearest multiples of the grid; refused if weights have run away."""
         if not (np.isfinite(values).all() and np.all(np.abs(values) <= LARGEST_SCORE)):
             raise LocalProtocolError(
-                f"{self.owner}: a score is no finite number of at most {LARGEST_SCORE}; the weights run away. "
+                f"{self.owner}: a score is not a finite number of at most {LARGEST_SCORE}; the weights run away. "
                 "Choose a smaller learning_rate or another initialisation."
             )
         return vectors.to_fixed(values, self.plan.fraction_bits)

@@ -254,7 +254,7 @@ def plan_moments(
     terms = plans.agreed(spec, group, schemas, rows)
     blank = _with_checks(MomentsPlan(gamma, Fraction(1), rounding, bits=bits_for(spec.epsilon), **terms))
     plans.check_memory(blank.size)
-    _ = blank.quantizers  # refuses what is no grid at all
+    _ = blank.quantizers  # refuses what is not a grid at all
 
     def calibrated(grid: int) -> MomentsPlan:
         on_grid = _with_checks(replace(blank, gamma=grid))

@@ -74,7 +74,7 @@ class _Neural(Estimator):
         trained = self.learn(source) if not isinstance(source, TrainedModel) else source
         if not isinstance(trained, NetworkModel) or trained.network.design.task != self._task:
             raise InputError(
-                f"this model is no network for {self._task}; {type(self).__name__} takes no other."
+                f"this model is not a network for {self._task}; {type(self).__name__} takes no other."
             )
         self._take(trained.network, trained.privacy, trained.statement)
         self.run_ = trained.run

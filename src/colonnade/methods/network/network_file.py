@@ -89,7 +89,7 @@ class NetworkFile:
     def of(cls, data: Mapping[str, Any], path: Path) -> NetworkFile:
         need_networks()
         if data.get("kind") not in KINDS:
-            raise ModelError(f"{path} holds a {data.get('kind')}, which is no network.")
+            raise ModelError(f"{path} holds a {data.get('kind')}, which is not a network.")
         try:
             design, frame = Design.from_data(data["design"]), document.frame_in(data)
             if KINDS[data["kind"]].classifies != (design.task == "classification"):
