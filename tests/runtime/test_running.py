@@ -39,7 +39,7 @@ def test_the_default_committee_has_two_t_plus_one_computing_parties(
     [
         ({"owners": ("bank",)}, "at least two owners"),
         ({"owners": ("bank", "bank")}, "named once"),
-        ({"owners": ("bank", "no name")}, "no name for a party"),
+        ({"owners": ("bank", "no name")}, "not a valid name for a party"),
         ({"owners": ("bank", "server")}, "cannot also own columns"),
         ({"owners": ("bank", "shop"), "active": "other"}, "not among the owners"),
         ({"owners": ("bank", "shop"), "threshold": 2}, "exactly 2t \\+ 1 = 5 computing parties"),

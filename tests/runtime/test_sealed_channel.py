@@ -118,8 +118,8 @@ CLEAR = encode(Envelope("run", "bank", "shop", "numbers", 0), Message({"n": 1}))
         (lambda seen: [seen[-1], seen[-1]], r"shop at step 'numbers'.*repeated or moved"),
         (lambda seen: seen[::-1] if len(seen) == 2 else [], "repeated or moved"),
         (lambda seen: seen[1:], "frame 1 where frame 0 was due"),
-        (lambda seen: [CLEAR], "no sealed frame"),
-        (lambda seen: [seen[-1][12:]], "no sealed frame"),
+        (lambda seen: [CLEAR], "not a sealed frame"),
+        (lambda seen: [seen[-1][12:]], "not a sealed frame"),
     ],
     ids=["repeated", "held back", "dropped", "in clear", "without its header"],
 )
@@ -310,5 +310,5 @@ def test_short_keys_are_refused_and_a_pin_is_a_fingerprint() -> None:
     short = ROOT.issue("bank", key=rsa.generate_private_key(public_exponent=65537, key_size=1024))
     with pytest.raises(NotTrusted, match="1024 bits"):
         TRUST.check_signature(short.certificate, b"x", short.sign(b"x"))
-    with pytest.raises(InputError, match="no fingerprint"):
+    with pytest.raises(InputError, match="not a valid fingerprint"):
         identity.plain_fingerprint("bank")
