@@ -417,7 +417,7 @@ def test_a_method_trains_what_the_estimator_would_and_as_it_was_planned(found: N
     with pytest.raises(InputError, match="NeuralRegressor"):
         PoissonRegression().fit(found)
     linear = LinearModel(np.zeros((1, 6)), np.zeros(1), frame=found.frame, privacy=found.privacy)
-    with pytest.raises(InputError, match="no network"):
+    with pytest.raises(InputError, match="not a network"):
         NeuralClassifier().fit(linear)
 
 
