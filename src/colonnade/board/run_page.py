@@ -16,8 +16,8 @@ from colonnade.report.evaluation import evaluation_section
 from colonnade.report.facts import entry_text
 from colonnade.report.plain import merged
 from colonnade.report.text import verdict
+from colonnade.runs.reading import GOES_ON, UNFINISHED, RunFolder, recorded_text, released_model
 from colonnade.runs.recovery import charged_text, where_text
-from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, recorded_text, released_model
 from colonnade.runs.run_index import RUNNING, WAITS, Listed, Progress
 from colonnade.sites.approval import Request
 

@@ -38,7 +38,7 @@ from colonnade.cli import (
 )
 from colonnade.cli.screen import complain, group, say_json
 from colonnade.errors import ColonnadeError, InputError
-from colonnade.runs.folders import terminated_as_interrupted
+from colonnade.runs.drafts import terminated_as_interrupted
 
 DONE = 0
 MISTAKE = 1

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from colonnade.cli.screen import PARTY_FILES, Answer, argument, check_least, flag, option, progress
 from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
 from colonnade.federation.files import FACTS, json_text
-from colonnade.runs.folders import new_folder, uninterrupted, write_named
-from colonnade.runs.run_folders import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
+from colonnade.runs.drafts import new_folder, uninterrupted, write_named
+from colonnade.runs.reading import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
 
 if TYPE_CHECKING:
     from colonnade.lab.targets import AuditTarget

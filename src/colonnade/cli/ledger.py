@@ -11,7 +11,7 @@ import typer
 from colonnade.cli.screen import FREE, Answer, argument, check_free, flag, option
 from colonnade.errors import InputError, NameInUse
 from colonnade.report.plain import left_text, merged, table_lines, wrapped
-from colonnade.runs.folders import free_name, write_named
+from colonnade.runs.drafts import free_name, write_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from colonnade.cli import screen
 from colonnade.cli.screen import Answer, argument, check_free, flag, option, progress
 from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError
 from colonnade.report.plain import table_lines, wrapped
-from colonnade.runs.folders import write_named
+from colonnade.runs.drafts import write_named
 
 if TYPE_CHECKING:
     from colonnade.evaluation.predict import Scores, Stored
