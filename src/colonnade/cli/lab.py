@@ -132,7 +132,7 @@ def audit(
         "A new folder for facts and picture; audits/NAME-OF-JOB if left out. Not for a run.",
     ),
 ) -> Answer:
-    """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use.
+    """Audit ε: run a method's protocol on synthetic people and show how much of its proved ε observers can use.
 
     No row of the parties' data is read, and nothing is charged: the method's own protocol runs, again and again, on
     people made up from the declared columns, with ledgers that end with the audit. Each observer guesses from what it

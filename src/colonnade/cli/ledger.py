@@ -107,7 +107,7 @@ def ledger(
     ),
     reason: str = option("--reason TEXT", "Why, for the first entry of a --new ledger.", ON_PURPOSE),
 ) -> Answer:
-    """Verify a party's ledger or its export, and show what has left the house and what is left of each budget.
+    """Verify a party's ledger or its export, and show what was released and what is left of each budget.
 
     The ledger's hash chain shows any change within its history. That its end was cut off shows only against the
     receipts that peers keep: name their ledgers, or exports of them, with --witness.

@@ -323,7 +323,7 @@ def _tag_misspelt(
 def _walk(
     form: type[BaseModel], location: tuple[str | int, ...]
 ) -> tuple[tuple[str | int, ...], tuple[str, ...], Any]:
-    """Where in the file a mistake is, the valid keys there, and what is taken; tags of unions are no keys."""
+    """Where in the file a mistake is, the valid keys there, and what is taken; tags of unions are not keys."""
     here: Any = form
     path: list[str | int] = []
     valid: tuple[str, ...] = ()
@@ -347,7 +347,7 @@ def _walk(
 
 
 def _members(annotation: Any) -> list[Any]:
-    """What a union can be, unions inside it included; what is no union is its own only member."""
+    """What a union can be, unions inside it included; what is not a union is its own only member."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _members(typing.get_args(annotation)[0])
     if _is_union(annotation):

@@ -109,7 +109,7 @@ def _charges(run: str, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str
 
 
 def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> None:
-    """Note a run whose charge comes next; that it cannot be written is no reason to end it."""
+    """Note a run whose charge comes next; that it cannot be written is not a reason to end it."""
     failure: dict[str, Any] = {"party": None, "reached": {}, "kind": KILLED}
     failure["reason"] = "its process was killed"
     ledgers = {

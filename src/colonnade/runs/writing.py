@@ -29,8 +29,8 @@ from colonnade.report.record import RunRecord
 from colonnade.runtime.party import Group
 
 NOTE = (
-    "Foretold before the run from declarations and numbers of rows, by a rehearsal on synthetic people; reading files "
-    "is not part of it. Time counts finding the common people, bytes and rounds do not."
+    "Estimated before the run from schemas and row counts, on synthetic people, without reading files. Time counts "
+    "finding the common people, bytes and rounds do not."
 )
 
 
