@@ -180,7 +180,7 @@ def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool
 
 
 def test_no_site_begins_a_job_whose_model_cannot_be_judged(kits: Kits, tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="its weights stay with their parties"):
+    with pytest.raises(PlanError, match="weights stay with their parties"):
         parse_job(f"held_out = 0.5\n{job_text(SPLIT)}")
     passed: list[str] = []
     text = f'held_out = 0.5\ncomputing_parties = ["bank", "shop", "notary"]\n{job_text()}'

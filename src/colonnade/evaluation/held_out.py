@@ -19,6 +19,7 @@ from colonnade.evaluation.estimates import Estimate, TwoClassEstimate, error_tex
 from colonnade.evaluation.evaluate import Evaluation, EvaluationTask, Price, check_model
 from colonnade.federation import train
 from colonnade.federation.federation import Federation, Run, Site
+from colonnade.federation.holdout import NoModel
 from colonnade.federation.job import Job
 from colonnade.methods.method import TrainingResult
 from colonnade.methods.network.network_file import NetworkModel, network_parts
@@ -243,7 +244,7 @@ class TrainedRun:
     alone: Estimate | None
 
     @property
-    def failure(self) -> ColonnadeError | None:
+    def failure(self) -> NoModel | None:
         return self.models[0].failure
 
 
@@ -253,7 +254,7 @@ def finish_training(
     place: Federation | Site,
     result: TrainingResult | None,
     *,
-    failure: ColonnadeError | None = None,
+    failure: NoModel | None = None,
     evaluation: HeldOut = None,
     watch: Watch | None = None,
 ) -> TrainedRun:
@@ -272,7 +273,7 @@ def finish_training(
     evaluated = outcome if isinstance(outcome, Evaluation) else None
     notes = (
         *first.notes,
-        f"No model was learnt: {first.failure}" if first.failure else "",
+        f"No model was learnt: {first.failure.text}" if first.failure else "",
         outcome if isinstance(outcome, str) else "",
         evaluated.note if evaluated is not None else "",
         threshold,

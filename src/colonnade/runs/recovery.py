@@ -24,6 +24,7 @@ from colonnade.runs.reading import RUNS
 if TYPE_CHECKING:
     from colonnade.evaluation.held_out import HeldOut
     from colonnade.federation.federation import Federation, Run, Site
+    from colonnade.federation.holdout import NoModel
     from colonnade.federation.job import Job
     from colonnade.ledger import Ledger
     from colonnade.methods.method import TrainingResult
@@ -46,12 +47,12 @@ def finish_run(
     place: Federation | Site,
     result: TrainingResult | None,
     *,
-    failure: ColonnadeError | None = None,
+    failure: NoModel | None = None,
     forecast: Forecast | None = None,
     seconds: float | None = None,
     watch: Watch | None = None,
     evaluation: HeldOut = None,
-) -> tuple[RunRecord, ColonnadeError | None]:
+) -> tuple[RunRecord, NoModel | None]:
     """Keep what was paid for, train to the end and write the folder; its record, and why noise left no model."""
     from colonnade.evaluation.held_out import finish_training
     from colonnade.runs.writing import keep_paid, write_run
@@ -297,7 +298,7 @@ def recover_run(folder: Path) -> RunRecord:
         options = checked_options(METHODS[requested.method], requested.options)
         trained = train_on(release, ModelSpec(record.task, components, options), None)
         if trained.failure is not None:
-            more["notes"].append(f"No model was learnt: {trained.failure}")
+            more["notes"].append(f"No model was learnt: {trained.failure.text}")
         elif isinstance(trained.model, Model):
             model_file(trained.model, method=requested.method, run=record.run).save(folder / MODEL)
             more["learnt"] = LearntRecord.model_validate(trained.model_facts)

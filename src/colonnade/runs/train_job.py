@@ -29,6 +29,7 @@ def train_job(
     """Train as a job file says, write the run's folder, and return its record; where, by which method and ledgers."""
     from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
     from colonnade.federation.federation import Hooks
+    from colonnade.federation.holdout import NoModel
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import RELEASE, result_for
@@ -70,7 +71,7 @@ def train_job(
                 except ColonnadeError as error:
                     if not federation.runs:
                         raise
-                    failure = error
+                    failure = NoModel.of(error)
             run = federation.runs[-1]
             with progress() as advance:
                 watched = federation.with_hooks(replace(hooks, progress=advance))
@@ -107,7 +108,7 @@ def train_job(
     if failure is not None:
         release = finished / RELEASE
         kept = f"The release was paid for and is good: {release}." if release.exists() else "It was paid for."
-        raise type(failure)(f"{failure} {kept}")
+        raise failure.kind(f"{failure.text} {kept}")
     return record, more
 
 

@@ -156,7 +156,7 @@ def write_labels(
                 kind=result.for_label(name).label.kind,
                 model=None if one.failure is not None else file,
                 measured=one.measured,
-                failure=None if one.failure is None else str(one.failure),
+                failure=None if one.failure is None else one.failure.text,
                 **learnt,
             )
         )
