@@ -79,7 +79,7 @@ class ColumnMissing(DataError, number="E313"):
 
 
 class BadIds(DataError, number="E314"):
-    """Ids are empty, repeated, or of a kind that is no id."""
+    """Ids are empty, repeated, or of a kind that is not an id."""
 
 
 class BadValues(DataError, number="E315"):

@@ -18,8 +18,8 @@ from cli_project import Cli, Project, one_object, train, write_project
 from kits import make_kit
 from typed import untyped
 
-import colonnade.cli.train
-import colonnade.runs.folders
+import colonnade.runs.drafts
+import colonnade.runs.train_job
 from colonnade.cli.app import run
 from colonnade.errors import InputError
 from colonnade.evaluation.predict import Stored
@@ -27,7 +27,7 @@ from colonnade.federation.party_file import PartyFile
 from colonnade.models import uncertainty
 from colonnade.models.release import MomentRelease
 from colonnade.numbers import compiling
-from colonnade.runs.folders import draft_of, new_folder, terminated_as_interrupted, uninterrupted
+from colonnade.runs.drafts import draft_of, new_folder, terminated_as_interrupted, uninterrupted
 
 INPUT, INTERRUPTED = 3, 130
 PATIENCE = 120.0
@@ -168,7 +168,7 @@ WHOLE = {"release.npz", "model.json", "facts.json", "report.html"}
 
 def then_signal(number: signal.Signals) -> Callable[..., None]:
     """What keeps a release, and a signal right after it."""
-    keep = colonnade.cli.train._keep_paid
+    keep = colonnade.runs.train_job._keep_paid
 
     def kept(*arguments: Any) -> None:
         keep(*arguments)
@@ -181,7 +181,7 @@ KILLED_AT_A_CHARGE = """
 import os, signal, sys
 from colonnade.cli.app import run
 from colonnade.ledger import Ledger
-from colonnade.report import run_folder
+from colonnade.runs import writing
 
 charge, made = Ledger.charge, []
 
@@ -197,7 +197,7 @@ def killing(ledger, *arguments, **named):
     return receipt
 
 # Where every ledger is charged, it dies when it would keep what was opened.
-Ledger.charge, run_folder.keep_opened = killing, die
+Ledger.charge, writing.keep_opened = killing, die
 run(sys.argv[2:])
 """
 
@@ -271,7 +271,7 @@ def test_a_signal_after_the_release_was_opened_loses_nothing(
     project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("colonnade.cli.train._keep_paid", then_signal(signal.SIGINT))
+        patched.setattr("colonnade.runs.train_job._keep_paid", then_signal(signal.SIGINT))
         assert train(project, "--output", "run") == INTERRUPTED
     assert names(project.path("run")) == {"release.npz", "paid.json", "failed.json"}
     assert not draft_of(project.path("run")).exists()
@@ -283,7 +283,7 @@ def test_a_signal_after_the_release_was_opened_loses_nothing(
 def test_parts_of_a_model_are_kept_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.edit("job.toml", '"moments"', '"private-messages"')
     with monkeypatch.context() as patched:
-        patched.setattr("colonnade.cli.train._keep_paid", then_signal(signal.SIGTERM))
+        patched.setattr("colonnade.runs.train_job._keep_paid", then_signal(signal.SIGTERM))
         assert train(project, "--output", "run") == INTERRUPTED
     parts = {f"{party}.model.json" for party in ("bank", "insurer")}
     assert names(project.path("run/parties")) == parts
@@ -371,14 +371,14 @@ def test_a_column_whose_name_has_a_line_break_makes_no_line(project: Project, cl
 def test_ctrl_c_while_a_folder_is_claimed_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = colonnade.runs.folders._claim
+    claim = colonnade.runs.drafts._claim
 
     def pressed(name: Path) -> Any:
         claimed = claim(name)
         signal.raise_signal(signal.SIGINT)
         return claimed
 
-    monkeypatch.setattr(colonnade.runs.folders, "_claim", pressed)
+    monkeypatch.setattr(colonnade.runs.drafts, "_claim", pressed)
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a" / "b"):
         raise AssertionError("Ctrl-C was pressed before")
     assert list(tmp_path.iterdir()) == []

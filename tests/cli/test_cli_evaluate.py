@@ -149,9 +149,9 @@ REFUSED = {
     "--rows rows.csv --label buys --threshold best": "rules are balanced",
     "": "give a JOB, or --rows FILE",
     "few/job.toml --threshold recall=7": "rules are balanced",
-    "few/job.toml": "40 people to judge on are too few",
+    "few/job.toml": "40 people to evaluate on are too few",
     "three/job.toml": "declared otherwise than the one that the model predicts",
-    "again/job.toml": "were trained on, and figures on them would be too good",
+    "again/job.toml": "were trained on: their figures would be too good",
 }
 
 
@@ -178,7 +178,7 @@ def test_too_few_to_judge_on_are_refused_before_training_is_paid_for(
     code, found = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 4 and "people would do" in found["error"]["message"], found
     # A twentieth of 600, and not a nineteenth, as of people of whom nobody is held out any more.
-    assert ": 30 people to judge on are too few" in found["error"]["message"], found
+    assert ": 30 people to evaluate on are too few" in found["error"]["message"], found
     assert not Ledger.open(tmp_path / "bank.ledger").totals()
 
 

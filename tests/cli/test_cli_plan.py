@@ -72,12 +72,17 @@ HELD_OUT = (DELTA, f"{DELTA}\nheld_out = 0.25")
         ([("epsilon = 1.0", "epsilon = 0.1")], "3", ["Nothing usable", "features are more than 3 rows"], []),
         ([], "9000", [], ["Warnings"]),
         ([], "20000", ["δ = 1e-05 is not below 1/(10n) = 5e-06"], []),
-        ([HELD_OUT], "400", ["Of 400 people in common 0.25 are held out. The model is judged on them."], []),
+        (
+            [HELD_OUT],
+            "400",
+            ["Of 400 people in common 0.25 are held out. The model is evaluated on them."],
+            [],
+        ),
         (
             [HELD_OUT, ("moments", "network")],
             "400",
             ["which only the label holder sees"],
-            ["The model is judged"],
+            ["The model is evaluated"],
         ),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_disk_that_fills_up_during_the_run_is_told_with_file_and_charge(
     project: Project, small_disk: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if somebody else had filled the disk since: room is not set aside, and little is left.
-    monkeypatch.setattr("colonnade.runs.folders.Folder.reserve", lambda self, size: None)
+    monkeypatch.setattr("colonnade.runs.drafts.Folder.reserve", lambda self, size: None)
     (small_disk / "others").write_bytes(b"x" * (230 << 10))
     err = cli("train", "job.toml", "--output", str(small_disk / "run"), code=INPUT)
     assert "No space left" in err and str(small_disk / "run") in err

@@ -15,7 +15,7 @@ from encrypted_runs import WIDER
 
 import colonnade.federation.party_file
 import colonnade.protocols.session
-import colonnade.report.run_folder
+import colonnade.runs.writing
 from colonnade.cli.app import run as run_command
 from colonnade.crypto import curve as blinded_sets
 from colonnade.data.table import AlignedTable, Table
@@ -69,7 +69,7 @@ def same_coins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(colonnade.protocols.session, "align", align_by_other_coins)
     monkeypatch.setattr(blinded_sets, "BLOCK_POINTS", FEW_POINTS)
     monkeypatch.setattr(encrypted_plan, "PaillierKeys", lambda bits: WIDER)
-    monkeypatch.setattr(colonnade.report.run_folder, "now", lambda: "2026-01-01T00:00:00+00:00")
+    monkeypatch.setattr(colonnade.runs.writing, "now", lambda: "2026-01-01T00:00:00+00:00")
 
 
 def nothing(project: Project) -> None:
@@ -188,7 +188,7 @@ def test_a_record_of_failure_tells_no_more_of_a_ledger_than_a_report(
     def broken(*arguments: Any, **named: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(colonnade.report.run_folder, "write_report", broken)
+    monkeypatch.setattr(colonnade.runs.writing, "write_report", broken)
     project = write_project(tmp_path)
     a_longer_ledger(project)
     assert train(project, "--output", str(tmp_path / "run")) != 0

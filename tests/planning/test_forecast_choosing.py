@@ -139,10 +139,10 @@ LEFT = "one-shot would leave the model in parts"
         ((NEXT, NEAR), "moments", ()),
         ((REFUSED, CLOSE, USUAL), "moments", ("the usual one for this task", "A budget refuses slr")),
         ((REFUSED, CLOSE, USUAL, FAR), "functional", ()),
-        ((REFUSED, ONCE), None, ("Nothing was tried at least 3 times",)),
-        ((REFUSED, CLOSE, UNKNOWN), "local", ("Nothing foretells the error of functional",)),
+        ((REFUSED, ONCE), None, ("No method was tried at least 3 times",)),
+        ((REFUSED, CLOSE, UNKNOWN), "local", ("No error is known for functional",)),
         ((REFUSED,), None, ("No budget admits",)),
-        ((UNKNOWN,), None, ("Nothing foretells",)),
+        ((UNKNOWN,), None, ("No error could be estimated",)),
     ],
 )
 def test_a_method_is_recommended_with_the_reason(

@@ -174,7 +174,7 @@ def test_limits_add_noise_until_nothing_is_above_them() -> None:
 @pytest.mark.parametrize(
     ("parties", "label", "error", "said"),
     [
-        (tuple("abcdefghij"), TWO, PlanError, "10 owners are too many to judge between"),
+        (tuple("abcdefghij"), TWO, PlanError, "10 owners are too many to evaluate between"),
         (PARTIES[:2], 'classes = ["no", "maybe", "yes"]', LabelMismatch, "3 classes, and the model 1 score"),
         (PARTIES[:2], "", LabelMismatch, "no party declares one"),
     ],

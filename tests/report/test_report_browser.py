@@ -13,7 +13,7 @@ from typed import there
 from colonnade.report.comparison import comparison_page, section_of
 from colonnade.report.describing import description_facts, description_page
 from colonnade.report.record import ComparisonRecord
-from colonnade.report.run_folder import party_pages
+from colonnade.runs.writing import party_pages
 
 WIDTHS = (390, 800, 1280)
 

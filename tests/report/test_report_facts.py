@@ -27,8 +27,8 @@ from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts
 from colonnade.report.plain import left_text, section_lines, size_text
 from colonnade.report.record import LearntRecord, LedgerRecord, RunRecord
-from colonnade.report.run_folder import forecast_facts
 from colonnade.report.text import budget_lines, forecast_section
+from colonnade.runs.writing import forecast_facts
 
 
 class Tags(HTMLParser):

@@ -17,8 +17,8 @@ from colonnade.federation.train import result_for
 from colonnade.models import effects, uncertainty
 from colonnade.models.files.linear_file import KINDS
 from colonnade.report.html import run_page
-from colonnade.report.run_folder import write_run
 from colonnade.report.text import run_text
+from colonnade.runs.writing import write_run
 
 FITS: list[tuple[Any, str]] = [
     *((kind, "fit") for kind in (*KINDS.values(), sklearn.linear_model.LogisticRegression)),

@@ -20,7 +20,7 @@ from colonnade.report.facts import collusion_text, ledger_facts, run_facts
 from colonnade.report.html import effect_picture, effect_scale, eigenvalue_picture, flows
 from colonnade.report.plain import signed_text
 from colonnade.report.record import PointRecord, RunRecord, SpectrumRecord
-from colonnade.report.run_folder import party_pages
+from colonnade.runs.writing import party_pages
 from colonnade.runtime.party import Group
 
 

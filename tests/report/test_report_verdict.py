@@ -192,7 +192,7 @@ def test_a_recommendation_names_what_can_be_taken_and_what_it_is_beside() -> Non
     assert recommendation(record(trusted)) == ""
     poor = compared()
     poor["rows"] = [{**row, "mean": 0.505} for row in poor["rows"]]
-    assert "no better than always the same answer" in recommendation(record(poor))
+    assert "no better than a constant answer" in recommendation(record(poor))
 
 
 def test_what_was_spent_before_is_told_by_shape_and_by_words() -> None:

@@ -152,7 +152,7 @@ def test_a_network_is_judged_at_its_label_holder_alone_at_no_more_cost(kits: Kit
     for name in MEMBERS:
         facts = facts_of(kits[name])
         assert "evaluated" not in facts
-        assert any("The network was judged on" in note for note in facts["notes"])
+        assert any("The network was evaluated on" in note for note in facts["notes"])
         assert "AUC" not in (kits[name].run_folder("j1") / "report.html").read_text()
     pages = {name: (kits[name].run_folder("j1") / "parties" / f"{name}.html").read_text() for name in PARTIES}
     assert "How good the network is" in pages["bank"] and "How good the network is" not in pages["shop"]
@@ -167,7 +167,7 @@ def test_a_judgement_that_a_site_refuses_is_left_out(tmp_path: Path, monkeypatch
     for name in MEMBERS:
         facts = facts_of(kits[name])
         assert "evaluated" not in facts and facts["learnt"]["coefficients"]
-        assert any("was not judged on the people held out" in note for note in facts["notes"])
+        assert any("was not evaluated on the people held out" in note for note in facts["notes"])
     assert [charges(tmp_path, party) for party in PARTIES] == [1, 1]
 
 
@@ -180,7 +180,7 @@ def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool
 
 
 def test_no_site_begins_a_job_whose_model_cannot_be_judged(kits: Kits, tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="its weights stay with their parties"):
+    with pytest.raises(PlanError, match="weights stay with their parties"):
         parse_job(f"held_out = 0.5\n{job_text(SPLIT)}")
     passed: list[str] = []
     text = f'held_out = 0.5\ncomputing_parties = ["bank", "shop", "notary"]\n{job_text()}'

@@ -29,7 +29,7 @@ from starlette.responses import PlainTextResponse
 from colonnade.data.documents import Document, Form, without_passwords
 from colonnade.errors import CannotWrite, ColonnadeError, FileMissing, OutOfRange, WrongType
 from colonnade.randomness import SystemRandomness
-from colonnade.runs.folders import only_one
+from colonnade.runs.drafts import only_one
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -27,8 +27,8 @@ from colonnade.report.html import charts, environment
 from colonnade.report.ledgers import history_csv
 from colonnade.report.plain import size_text, spent_text
 from colonnade.report.text import worst
+from colonnade.runs.reading import RunFolder, page_of, readable, released_model, run_line, with_facts
 from colonnade.runs.recovery import recovered
-from colonnade.runs.run_folders import RunFolder, page_of, readable, released_model, run_line, with_facts
 from colonnade.runs.run_index import RUNNING, WAITS, Progress
 from colonnade.sites.approval import Request as ApprovalRequest
 from colonnade.sites.approval import approve, decline

@@ -16,8 +16,8 @@ from colonnade.report.evaluation import evaluation_section
 from colonnade.report.facts import entry_text
 from colonnade.report.plain import merged
 from colonnade.report.text import verdict
+from colonnade.runs.reading import GOES_ON, UNFINISHED, RunFolder, recorded_text, released_model
 from colonnade.runs.recovery import charged_text, where_text
-from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, recorded_text, released_model
 from colonnade.runs.run_index import RUNNING, WAITS, Listed, Progress
 from colonnade.sites.approval import Request
 
@@ -151,10 +151,7 @@ def _way_on(workspace: Workspace, folder: RunFolder) -> tuple[str, str]:
         return nothing, submit
     first = facts.get("resumes") or facts["id"]
     if (folder.path / JOURNAL).exists() or (folder.path.parent / str(first) / JOURNAL).exists():
-        resume = (
-            "It can be gone on with where it stopped, and nothing is charged twice. Whoever has the administrator's "
-            "kit says:"
-        )
+        resume = "It can resume where it stopped, and nothing is charged twice. The administrator runs:"
         return resume, f"colonnade job resume {facts['id']} --kit ADMIN-KIT"
     return "It left no record to go on from. Whoever has the administrator's kit submits it anew:", submit
 

@@ -1,7 +1,7 @@
 """The verbs, put together, and what happens when one of them fails.
 
-Every complaint has a number, and `colonnade explain NUMBER` says more about it. Exit codes: 0 done; 1 a mistake in
-Colonnade; 2 the command line itself is wrong; 3 input; 4 plan; 5 privacy, a release was refused; 6 ledger; 7 protocol;
+Every complaint has a number, and `colonnade explain NUMBER` says more about it. Exit codes: 0 done; 1 an internal
+error; 2 the command line itself is wrong; 3 input; 4 plan; 5 privacy, a release was refused; 6 ledger; 7 protocol;
 130 interrupted.
 """
 
@@ -38,10 +38,10 @@ from colonnade.cli import (
 )
 from colonnade.cli.screen import complain, group, say_json
 from colonnade.errors import ColonnadeError, InputError
-from colonnade.runs.folders import terminated_as_interrupted
+from colonnade.runs.drafts import terminated_as_interrupted
 
 DONE = 0
-MISTAKE = 1
+INTERNAL = 1
 INTERRUPTED = 130
 INTERRUPTION = (
     "stopped. No half-written folder was left. What a ledger had charged by then stays charged, because it may have "
@@ -125,7 +125,7 @@ def _run(given: list[str]) -> int:
         )
         # What a verb adds is its own words: what stays charged, and where the record is.
         message = " ".join((message, *getattr(error, "__notes__", ())))
-        return _report("Mistake", message, MISTAKE, as_json, number=ColonnadeError.number)
+        return _report("InternalError", message, INTERNAL, as_json, number=ColonnadeError.number)
 
 
 def _refused_input(error: Exception) -> str:

@@ -10,8 +10,8 @@ from colonnade.cli.screen import Answer, argument, check_least, flag, option, pr
 from colonnade.errors import InputError, PrivacyError
 from colonnade.federation.files import json_text
 from colonnade.report.plain import now
-from colonnade.runs.folders import new_folder, uninterrupted
-from colonnade.runs.run_folders import RUNS
+from colonnade.runs.drafts import new_folder, uninterrupted
+from colonnade.runs.reading import RUNS
 
 
 def compare(

@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colonnade.cli.screen import VERBOSE, Answer, option
+from colonnade.cli.screen import VERBOSE, Answer, option, progress
 from colonnade.errors import InputError
 from colonnade.report.plain import wrapped
-from colonnade.runs.folders import new_folder
+from colonnade.runs.drafts import new_folder
 
 if TYPE_CHECKING:
     from colonnade.cli import demo_files
@@ -83,21 +83,21 @@ def _trained(folder: Path, people: demo_files.People, epsilon: float) -> RunReco
     from sklearn.linear_model import LogisticRegression as Central
 
     from colonnade.cli import demo_files
-    from colonnade.cli.train import train_job
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import joined_rows
     from colonnade.methods.method import frame_of
     from colonnade.models.logistic import LogisticRegression
     from colonnade.models.release import MomentRelease
-    from colonnade.report.run_folder import write_report
     from colonnade.report.text import COMMONEST, NON_PRIVATE
+    from colonnade.runs.train_job import train_job
+    from colonnade.runs.writing import write_report
 
     folder.mkdir(exist_ok=True)
     held_out = demo_files.write_demo(folder, people, epsilon=epsilon)
     new, actual = people.columns(held_out), people.values[people.label][held_out]
     run = folder / "run"
-    record, _ = train_job(folder / "job.toml", [], run)
+    record, _ = train_job(folder / "job.toml", [], run, progress=progress)
     release = MomentRelease.load(run / "release.npz")
     model = LogisticRegression().fit(release)
     job = Job.load(folder / "job.toml")

@@ -114,7 +114,7 @@ def examine_installation() -> Iterator[Check]:
 
 
 def _packages(what: str) -> Check:
-    """An extra that is not there is no problem; one of a version that was never tested is."""
+    """A missing extra is not a problem; one of a version that was never tested is."""
     from packaging.requirements import Requirement
 
     from colonnade import __version__

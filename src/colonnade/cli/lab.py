@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from colonnade.cli.screen import PARTY_FILES, Answer, argument, check_least, flag, option, progress
 from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
 from colonnade.federation.files import FACTS, json_text
-from colonnade.runs.folders import new_folder, uninterrupted, write_named
-from colonnade.runs.run_folders import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
+from colonnade.runs.drafts import new_folder, uninterrupted, write_named
+from colonnade.runs.reading import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
 
 if TYPE_CHECKING:
     from colonnade.lab.targets import AuditTarget
@@ -132,7 +132,7 @@ def audit(
         "A new folder for facts and picture; audits/NAME-OF-JOB if left out. Not for a run.",
     ),
 ) -> Answer:
-    """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use.
+    """Audit ε: run a method's protocol on synthetic people and show how much of its proved ε observers can use.
 
     No row of the parties' data is read, and nothing is charged: the method's own protocol runs, again and again, on
     people made up from the declared columns, with ledgers that end with the audit. Each observer guesses from what it

@@ -11,7 +11,7 @@ import typer
 from colonnade.cli.screen import FREE, Answer, argument, check_free, flag, option
 from colonnade.errors import InputError, NameInUse
 from colonnade.report.plain import left_text, merged, table_lines, wrapped
-from colonnade.runs.folders import free_name, write_named
+from colonnade.runs.drafts import free_name, write_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ def ledger(
     ),
     reason: str = option("--reason TEXT", "Why, for the first entry of a --new ledger.", ON_PURPOSE),
 ) -> Answer:
-    """Verify a party's ledger or its export, and show what has left the house and what is left of each budget.
+    """Verify a party's ledger or its export, and show what was released and what is left of each budget.
 
     The ledger's hash chain shows any change within its history. That its end was cut off shows only against the
     receipts that peers keep: name their ledgers, or exports of them, with --witness.

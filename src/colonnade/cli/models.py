@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.screen import COLUMNS, FREE, LABEL, MODEL, RUN, Answer, check_free, flag, option, progress
-from colonnade.runs.folders import write_named
-from colonnade.runs.run_folders import release_of, released_model
+from colonnade.runs.drafts import write_named
+from colonnade.runs.reading import release_of, released_model
 
 
 def export(

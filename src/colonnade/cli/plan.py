@@ -24,7 +24,7 @@ def plan(
         "--methods LIST", "Only these methods beside the job's own, such as slr,local; or none, or all."
     ),
     simulation: bool = option(
-        "--simulation/--no-simulation", "Whether to foretell the error of each model.", True
+        "--simulation/--no-simulation", "Whether to estimate each model's error.", True
     ),
     effort: float = option("--effort SECONDS", "How long a trial of a method may take.", 2.0),
     bandwidth: float | None = option(

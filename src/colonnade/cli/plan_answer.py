@@ -308,7 +308,7 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     if areas:
         notes.append(
             f"AUC on the same people: {', '.join(areas)}. Synthetic classes are equally common; where one is rare, "
-            "whoever names nobody has a small error too: go by AUC."
+            "compare AUC: a model that never finds it also has a small error."
         )
     fewer = {each["rows"] for each in known.values() if each["rows"] < facts["rows"]}
     if fewer:

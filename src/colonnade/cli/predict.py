@@ -13,7 +13,7 @@ from colonnade.cli import screen
 from colonnade.cli.screen import Answer, argument, check_free, flag, option, progress
 from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError
 from colonnade.report.plain import table_lines, wrapped
-from colonnade.runs.folders import write_named
+from colonnade.runs.drafts import write_named
 
 if TYPE_CHECKING:
     from colonnade.evaluation.predict import Scores, Stored
@@ -155,20 +155,20 @@ def evaluate(
     id_columns: list[str] = screen.ID_COLUMNS,
     party: list[Path] = screen.PARTY_FILES,
     epsilon: float | None = option(
-        "--epsilon -e ε", "What a judgement on private people may cost; the job's if left out."
+        "--epsilon -e ε", "What an evaluation on private people may cost; the job's if left out."
     ),
     threshold: str | None = option(
         "--threshold -t RULE", "A probability, or a rule such as f1 or recall=0.8."
     ),
 ) -> Answer:
-    """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors.
+    """Evaluate a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors.
 
     With --rows, all columns and the label lie in one file that may be looked at: figures are exact, and nothing is
     charged.
 
     With JOB, people and labels lie with the parties of a job, and nobody looks at them: what is opened carries noise
-    for the job's ε (or --epsilon) and is charged like any release. A job with held_out judges the people it holds out.
-    A network is judged by scores with noise, and the figures are its label holder's own.
+    for the job's ε (or --epsilon) and is charged like any release. A job with held_out takes the people it holds out.
+    A network is evaluated by scores with noise, and the figures are its label holder's own.
 
     --threshold says above which probability the second class is predicted: a number, or a rule that is read from what
     was opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
@@ -245,7 +245,7 @@ def _of_job(
     with progress() as advance:
         evaluation = evaluate_jointly(federation.with_hooks(Hooks(advance)), stored, price)
     if evaluation.estimate is None:
-        raise ModelError(f"people were scored, which was charged, and not judged: {evaluation.reason}")
+        raise ModelError(f"people were scored, which was charged, and not evaluated: {evaluation.reason}")
     if threshold is not None:
         evaluation = replace(evaluation, estimate=_at(evaluation.estimate, threshold))
     record = evaluation_facts(evaluation)
@@ -271,7 +271,7 @@ def _check_model(stored: Stored, model: Path, threshold: str | None) -> None:
     else:
         raise InputError(
             f"{model}: the weights of this model stay with their parties, and no guarantee covers scores by them, so "
-            "that it cannot be judged on private people."
+            "that it cannot be evaluated on private people."
         )
     if threshold is not None:
         check_rule(threshold)

@@ -10,8 +10,8 @@ import typer
 from colonnade.cli.screen import LABEL, RUN, VERBOSE, Answer, argument, check_free, note, option
 from colonnade.errors import InputError
 from colonnade.report.plain import table_lines
-from colonnade.runs import recovery, run_folders
-from colonnade.runs.folders import write_named
+from colonnade.runs import reading, recovery
+from colonnade.runs.drafts import write_named
 
 
 def recover(
@@ -26,11 +26,11 @@ def recover(
     Example:
       colonnade recover runs/first
     """
-    from colonnade.report.run_folder import REPORT
     from colonnade.report.text import run_text
+    from colonnade.runs.writing import REPORT
 
     killed = next(
-        filter(None, (recovery.put_away(name) for name in (run, run_folders.RUNS / run) if name.name)), None
+        filter(None, (recovery.put_away(name) for name in (run, reading.RUNS / run) if name.name)), None
     )
     if killed is not None:
         where, failure = killed
@@ -50,7 +50,7 @@ def recover(
 
 
 def runs(
-    folder: Path = argument("[FOLDER]", "The folder that runs were written into.", run_folders.RUNS),
+    folder: Path = argument("[FOLDER]", "The folder that runs were written into.", reading.RUNS),
     kit: Path | None = option("--kit -k KIT", "A party's or the server's kit, whose runs to list."),
 ) -> Answer:
     """List the runs in a folder or of a kit: name, task, ε, rows, score, date and how they ended.
@@ -68,7 +68,7 @@ def runs(
     if kit is not None:
         from colonnade.sites.kit import Kit
 
-        if folder != run_folders.RUNS:
+        if folder != reading.RUNS:
             raise typer.BadParameter("give a FOLDER, or --kit KIT, and not both.")
         folder = kit / Kit.load(kit).runs.name
     if kit is not None and not folder.exists():
@@ -79,12 +79,11 @@ def runs(
         wrong = "is a file, not a folder" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")
     else:
-        places = (folder,) if run_folders.is_run(folder) else run_folders.runs_in(folder)
-    killed = (run_folders.RunFolder(name, facts) for name, facts in recovery.killed_in(folder).items())
-    ended = (*map(run_folders.read_or_damaged, places), *run_folders.unfinished_in(folder), *killed)
+        places = (folder,) if reading.is_run(folder) else reading.runs_in(folder)
+    killed = (reading.RunFolder(name, facts) for name, facts in recovery.killed_in(folder).items())
+    ended = (*map(reading.read_or_damaged, places), *reading.unfinished_in(folder), *killed)
     listed = [
-        run_folders.run_line(run)
-        for run in (*ended, *(() if kit is None else run_folders.not_ended_in(folder)))
+        reading.run_line(run) for run in (*ended, *(() if kit is None else reading.not_ended_in(folder)))
     ]
     data = {"folder": str(folder), "runs": listed}
     if not listed:
@@ -104,12 +103,12 @@ def show(run: Path = RUN, label: str | None = LABEL, verbose: bool = VERBOSE) ->
     Example (`colonnade demo` makes such a run):
       colonnade show demo-run/run
     """
-    folder = _of_label(run_folders.find_run(run), label)
+    folder = _of_label(reading.find_run(run), label)
 
     def text(wide: int | None) -> str:
-        with run_folders.readable(folder):
+        with reading.readable(folder):
             if folder.recorded:
-                return run_folders.recorded_text(folder)
+                return reading.recorded_text(folder)
             if folder.failed:
                 return recovery.failure_text(folder.failure, width=wide)
             from colonnade.report.text import run_text
@@ -125,7 +124,7 @@ UNSEALED = (
 )
 
 
-def _of_label(run: run_folders.RunFolder, label: str | None) -> run_folders.RunFolder:
+def _of_label(run: reading.RunFolder, label: str | None) -> reading.RunFolder:
     """The run with the model of one of its labels in the first's place; of facts that could be changed it says so."""
     if run.unsealed:
         note(UNSEALED.format(path=run.record))
@@ -133,7 +132,7 @@ def _of_label(run: run_folders.RunFolder, label: str | None) -> run_folders.RunF
         return run
     from colonnade.report.text import record_of_label
 
-    with run_folders.readable(run):
+    with reading.readable(run):
         return replace(run, facts=record_of_label(run.run, label).to_data())
 
 
@@ -155,9 +154,9 @@ def report(
     Example (`colonnade demo` makes such a run):
       colonnade report demo-run/run --output page.html
     """
-    folder = run_folders.with_facts(run_folders.find_run(run))
+    folder = reading.with_facts(reading.find_run(run))
     if folder.failed:
-        with run_folders.readable(folder):
+        with reading.readable(folder):
             failed = f"{recovery.where_text(folder.failure)} {recovery.charged_text(folder.failure)}"
         raise InputError(
             f"{folder.path} has no report, because the run failed half way. {failed} `colonnade show {folder.path}` "
@@ -165,8 +164,8 @@ def report(
         )
     check_free(output)
     folder = _of_label(folder, label)
-    with run_folders.readable(folder):
-        page = run_folders.page_of(folder, alongside)
+    with reading.readable(folder):
+        page = reading.page_of(folder, alongside)
     target = output or folder.path / "report.html"
     write_named(target, page, option="" if output is None else "--output")
     return Answer({"run": str(folder.path), "report": str(target)}, f"Report: {target}")

@@ -16,7 +16,7 @@ from colonnade.cli.screen import TASKS, Answer, argument, check_free, flag, opti
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import ColumnMissing, InputError
 from colonnade.federation.files import write_whole
-from colonnade.runs.folders import new_folder, write_named
+from colonnade.runs.drafts import new_folder, write_named
 
 if TYPE_CHECKING:
     from colonnade.data.sources import Source

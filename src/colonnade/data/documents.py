@@ -26,22 +26,23 @@ from colonnade.data.declaring import nearest_name
 _MAX_SHOWN = 120
 
 
-def absence(path: Path, start: str) -> errors.DataError | None:
-    """Why there is no such file, for a message that begins with `start`; None if there is one."""
+def check_present(path: Path, start: str) -> None:
+    """Refuse a file that is not there, in a message that begins with `start`."""
     try:
         path.stat()
     except FileNotFoundError:
-        return errors.DataMissing(f"{start} does not exist.{nearest_file(path)}")
+        raise errors.DataMissing(f"{start} does not exist.{nearest_file(path)}") from None
     except ValueError:
-        return errors.DataMissing(f"{start} does not exist: no file has NUL in its name.")
+        raise errors.DataMissing(f"{start} does not exist: no file has NUL in its name.") from None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return errors.DataMissing(f"{start} does not exist: it is a link that leads back to itself.")
+            raise errors.DataMissing(
+                f"{start} does not exist: it is a link that leads back to itself."
+            ) from None
         if error.errno == errno.ENAMETOOLONG:
             letters = f"the name has {len(str(path))} letters, longer than a path can be."
-            return errors.DataMissing(f"{start[:_MAX_SHOWN]}…: {letters}")
-        return errors.DataUnreadable(f"{start} cannot be read ({error.strerror}).")
-    return None
+            raise errors.DataMissing(f"{start[:_MAX_SHOWN]}…: {letters}") from None
+        raise errors.DataUnreadable(f"{start} cannot be read ({error.strerror}).") from None
 
 
 def nearest_file(path: Path) -> str:
@@ -163,8 +164,13 @@ class Document:
         except FileNotFoundError:
             raise errors.FileMissing(f"{path} does not exist.{nearest_file(path)}") from None
         except (OSError, ValueError) as wrong:
-            why = absence(path, str(path)) or f"{path} cannot be read ({getattr(wrong, 'strerror', wrong)})."
-            raise errors.FileMissing(str(why)) from None
+            try:
+                check_present(path, str(path))
+            except errors.DataError as absent:
+                raise errors.FileMissing(str(absent)) from None
+            raise errors.FileMissing(
+                f"{path} cannot be read ({getattr(wrong, 'strerror', wrong)})."
+            ) from None
         return cls.parse(text, str(path))
 
     def where(self, path: Sequence[str | int]) -> str:
@@ -323,7 +329,7 @@ def _tag_misspelt(
 def _walk(
     form: type[BaseModel], location: tuple[str | int, ...]
 ) -> tuple[tuple[str | int, ...], tuple[str, ...], Any]:
-    """Where in the file a mistake is, the valid keys there, and what is taken; tags of unions are no keys."""
+    """Where in the file a mistake is, the valid keys there, and what is taken; tags of unions are not keys."""
     here: Any = form
     path: list[str | int] = []
     valid: tuple[str, ...] = ()
@@ -347,7 +353,7 @@ def _walk(
 
 
 def _members(annotation: Any) -> list[Any]:
-    """What a union can be, unions inside it included; what is no union is its own only member."""
+    """What a union can be, unions inside it included; what is not a union is its own only member."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _members(typing.get_args(annotation)[0])
     if _is_union(annotation):

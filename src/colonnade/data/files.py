@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from colonnade.data import arrays
-from colonnade.data.documents import absence
+from colonnade.data.documents import check_present
 from colonnade.errors import DataError, DataUnreadable
 
 # What begins a formula, or is skipped before one (OWASP, CSV injection).
@@ -66,9 +66,7 @@ MAX_LINE = 2_000_000
 def open_file(path: Path, *, party: str, columns: Sequence[str] = ()) -> arrays.Relation:
     """A file's rows. Opening looks at its header only; `columns` helps to tell the delimiter of a CSV."""
     start = arrays.owned(party, f"file {path}")
-    absent = absence(path, start)
-    if absent is not None:
-        raise absent
+    check_present(path, start)
     if path.is_dir():
         raise DataUnreadable(f"{start} is a directory; a file was expected, ending in {', '.join(SUFFIXES)}.")
     if re.search(r"[*?\[\]]", str(path)):

@@ -188,7 +188,7 @@ class Catalogue:
     aggregates: Collection[str] = ()
     texts: Mapping[str, Collection[str]] = field(default_factory=dict)
     opaque: Collection[str] = ()
-    # SQLite's max(a, b) is no aggregate, though its max(a) is.
+    # SQLite's max(a, b) is not an aggregate, though its max(a) is.
     largest_of_row: bool = False
     # What DuckDB lets a query write for the schema `main`: the name of the database.
     also_main: str = ""

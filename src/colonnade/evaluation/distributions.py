@@ -130,9 +130,8 @@ class OpenedScore:
         if faint:
             raise ModelError(
                 f"among {plan.rows} people class {', '.join(repr(name) for name in faint)} does not stand out of the "
-                f"noise of the judgement, {plan.deviation:.3g} on a count: there are nearly no such people, or too "
-                "few of them. What was opened is charged: to refuse before would have told it exactly. Judge on more "
-                "people, or at a larger ε."
+                f"noise of the evaluation, {plan.deviation:.3g} on a count: there are too few such people. What was "
+                "opened is charged: an earlier refusal would disclose the exact count. Use more people, or a larger ε."
             )
         return cls(plan, place, counts, sums / counts[:, None], centre)
 
@@ -292,7 +291,7 @@ def estimate_opened_numbers(opened: Opened, *, centre: float) -> estimates.Numbe
     """Errors by the distributions of residual and label, and what is predicted against the mean label by score."""
     plan, label = opened.plan, opened.plan.label.label
     if label is None:
-        raise ModelError("there is no label to be judged by.")
+        raise ModelError("there is no label to evaluate by.")
     shift = float(plan.label.from_unit(0.0)) - centre
 
     def read(coefficients: NDArray[Any]) -> tuple[NumberDistribution, NumberDistribution]:

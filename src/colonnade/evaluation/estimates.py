@@ -410,7 +410,7 @@ def estimate_two_classes(
     for name, count in zip(names, scored.counts, strict=True):
         if not count:
             raise ModelError(
-                f"nobody here is of class {name!r}, and one class alone cannot be judged. Bring people of both."
+                f"nobody here is of class {name!r}, and one class alone cannot be evaluated. Bring people of both."
             )
     values, people = scored.figures(threshold), len(scores)
     return TwoClassEstimate.of(

@@ -55,7 +55,7 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
     declared = model.frame.label.label
     if declared is None:
         raise errors.PlanError(
-            "the model predicts nothing: principal components have no label to be judged by."
+            "the model predicts nothing: principal components have no label to evaluate by."
         )
     named = replace(declared, column=label)
     table = predict.rows_of_model(model.frame, path, id_columns, label=named)
@@ -88,8 +88,8 @@ class Evaluation:
         if self.receiver is None:
             return ""
         return (
-            f"The network was judged on {self.run.plan.rows} people, by scores with noise that {self.receiver} alone "
-            f"sees. The figures are {self.receiver}'s own: they stand on its own page and in nothing that is shared."
+            f"The network was evaluated on {self.run.plan.rows} people, by scores with noise that only "
+            f"{self.receiver} sees. The figures stand on its own page and in nothing that is shared."
         )
 
 
@@ -235,9 +235,7 @@ def network_task_within(
         ):
             return task
         epsilon *= 0.95
-    raise errors.NoNoiseFits(
-        f"training has no account of what {receiver} learns within which people could be scored."
-    )
+    raise errors.NoNoiseFits(f"training allows {receiver} no ε for scores.")
 
 
 def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Evaluation:
@@ -250,7 +248,7 @@ def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Ev
         _check_parties(federation, "the model reads columns of", [party for party, _ in whole.frame.encoders])
         task = linear_task(whole, federation.group.owners, price, alignment=federation.alignment)
     for party, encoder in task.frame.encoders:
-        check_columns(party, encoder, tables[party], "judge on")
+        check_columns(party, encoder, tables[party], "evaluate on")
         labels = tables[party].schema.labels
         if labels and task.frame.label.label not in labels:
             raise errors.LabelMismatch(
@@ -263,7 +261,7 @@ def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Ev
         known = sum(str(person) in people for person in tables[party].ids())
         if known:
             raise errors.TrainedOn(
-                f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. "
+                f"{party}: {known} of the people to evaluate on were trained on: their figures would be too good. "
                 "Leave them out, or train with held_out."
             )
     return task.run(federation)
@@ -280,18 +278,18 @@ def check_model(model: Saved) -> ModelFile:
     if isinstance(model, NetworkFile):
         raise errors.PlanError(
             "the parts of a network stay with their parties, and this one lies in one file. Give the folder of the run "
-            "that trained it, or judge on public rows with --rows."
+            "that trained it, or evaluate on public rows with --rows."
         )
     if model.party is not None:
         raise errors.PlanError(
             f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
-            "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
+            "guarantee, so it cannot be evaluated on private people. Train with a method that releases its model."
         )
     linear = (model.reading.answer, model.reading.link) == ("prediction", "identity")
     if not model.reading.classifies and not linear:
         raise errors.PlanError(
-            f"{model.reading.title} is not judged on private people: that is for classes, and for numbers that are "
-            "linear in the columns. Judge on public rows with --rows."
+            f"{model.reading.title} is not evaluated on private people: that is for classes, and for numbers that "
+            "are linear in the columns. Evaluate on public rows with --rows."
         )
     return model
 
@@ -305,13 +303,13 @@ def _stored_network_task(stored: Stored, federation: Federation, price: Price) -
             f"the last layer of this network is {design.receiver}'s and does not lie here, so it scores nobody. "
             "Nothing was charged. Give the folder of a run in one process, which has all parts."
         )
-    network.refuse_paper(federation, "judge it on")
+    network.refuse_paper(federation, "evaluate it on")
     read = [party for party, _ in network.frame.encoders]
     _check_parties(federation, "the network has a part of", [*read, design.receiver])
     if federation.tables[design.receiver].schema.label is None:
         raise errors.LabelMismatch(
-            f"{design.receiver} has the last layer of this network and declares no label to judge it by. Declare the "
-            "label in its schema."
+            f"{design.receiver} has the last layer of this network and declares no label to evaluate it by. Declare "
+            "the label in its schema."
         )
     return network_task(network, first, price, alignment=federation.alignment)
 
@@ -350,7 +348,7 @@ def refuse_uninformative(plan: Plan, counts: bool) -> None:
     if plan.rows < needed:
         figure, most = ("RMSE", f"{RMSE_ERROR:.0%}") if plan.numbers else ("AUC", f"{AUC_ERROR:g}")
         raise errors.TooFewPeople(
-            f"{plan.rows} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
+            f"{plan.rows} people to evaluate on are too few: noise of deviation {plan.deviation:.3g} on a count "
             f"would move an {figure} by more than {most}. Nothing was charged. {needed} people would do; hold out a "
             "larger share, bring more people, or raise epsilon."
         )

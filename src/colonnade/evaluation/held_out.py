@@ -19,6 +19,7 @@ from colonnade.evaluation.estimates import Estimate, TwoClassEstimate, error_tex
 from colonnade.evaluation.evaluate import Evaluation, EvaluationTask, Price, check_model
 from colonnade.federation import train
 from colonnade.federation.federation import Federation, Run, Site
+from colonnade.federation.holdout import NoModel
 from colonnade.federation.job import Job
 from colonnade.methods.method import TrainingResult
 from colonnade.methods.network.network_file import NetworkModel, network_parts
@@ -36,7 +37,7 @@ from colonnade.runtime.party import Accountant, Party
 from colonnade.runtime.run import Outcome, reason_for_peers
 
 Array = NDArray[np.float64]
-NOT_EVALUATED = "The model was not judged on the people held out: {reason}"
+NOT_EVALUATED = "The model was not evaluated on the people held out: {reason}"
 MOST = 50_000
 """So many people are enough to learn a linear model of one party's columns from."""
 HeldOut = Evaluation | str | None
@@ -47,10 +48,10 @@ def holdout_text(job: Job) -> str:
     if job.held_out is None:
         return ""
     if train.protocol_of(job).scores == "released weights":
-        return "The model is judged on them. That adds to no total but about whole columns."
+        return "The model is evaluated on them. Only totals about whole columns grow."
     return (
-        "The network is judged on them by scores with noise, which only the label holder sees: the figures are its own "
-        "and on its own page. That adds to no total but about whole columns."
+        "The network is evaluated on them by scores with noise, which only the label holder sees: the figures are its "
+        "own and on its own page. Only totals about whole columns grow."
     )
 
 
@@ -64,8 +65,8 @@ def refuse_before_training(job: Job) -> Callable[[Plan, bool], None]:
             check_held_out(plan, job.held_out, epsilon=job.epsilon)
         if job.held_out is not None and isinstance(plan, NetworkPlan) and plan.options.coalitions:
             raise PlanError(
-                "held_out: people are held out to judge the network on by scores with noise, and no statement covers "
-                "what the coalitions of [options] would learn of those together. Nothing was charged. Leave held_out "
+                "held_out: the network would be evaluated by scores with noise, and no statement covers what the "
+                "coalitions of [options] would learn of those together. Nothing was charged. Leave held_out "
                 "or coalitions out."
             )
 
@@ -93,8 +94,8 @@ def check_readers(job: Job) -> None:
     apart = [name for name in group.members if name not in (*group.owners, group.server)]
     if job.held_out is not None and apart:
         raise PlanError(
-            f"held_out: people are held out to judge the model on, but computing parties without columns "
-            f"({', '.join(apart)}) do not read the model, and could not take part between machines. Nothing was run or "
+            f"held_out: computing parties without columns ({', '.join(apart)}) do not read the model, and could not "
+            "take part in its evaluation between machines. Nothing was run or "
             "charged. Leave held_out out, train in one process, or take computing parties among the parties and "
             "the server."
         )
@@ -243,7 +244,7 @@ class TrainedRun:
     alone: Estimate | None
 
     @property
-    def failure(self) -> ColonnadeError | None:
+    def failure(self) -> NoModel | None:
         return self.models[0].failure
 
 
@@ -253,7 +254,7 @@ def finish_training(
     place: Federation | Site,
     result: TrainingResult | None,
     *,
-    failure: ColonnadeError | None = None,
+    failure: NoModel | None = None,
     evaluation: HeldOut = None,
     watch: Watch | None = None,
 ) -> TrainedRun:
@@ -272,7 +273,7 @@ def finish_training(
     evaluated = outcome if isinstance(outcome, Evaluation) else None
     notes = (
         *first.notes,
-        f"No model was learnt: {first.failure}" if first.failure else "",
+        f"No model was learnt: {first.failure.text}" if first.failure else "",
         outcome if isinstance(outcome, str) else "",
         evaluated.note if evaluated is not None else "",
         threshold,

@@ -32,7 +32,7 @@ METRICS: dict[Task, str] = {
     "regression": "mean squared error",
     "pca": "captured variance",
 }
-"""What a task is judged by."""
+"""What a task is evaluated by."""
 
 
 def split(tables: Sequence[Table], *, seed: int, share: float) -> tuple[list[Table], list[Table]]:
@@ -59,7 +59,7 @@ def split(tables: Sequence[Table], *, seed: int, share: float) -> tuple[list[Tab
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Held-out people of all parties, and the score that a task is judged by."""
+    """Held-out people of all parties, and the score that a task is evaluated by."""
 
     task: Task
     tables: Sequence[Table]

@@ -219,7 +219,7 @@ class Federation(NoRows):
     Parties see only their own table and talk only through their channels. Each charges its own ledger before anything
     leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to every observer, in a ledger
     that ends with this process. `public` says that every party declared its data public: only then may a study look at
-    everybody's rows in one place. `held_out` is the share of people who are kept to judge models
+    everybody's rows in one place. `held_out` is the share of people who are kept to evaluate models
     (docs/proofs/parts.md).
 
     >>> from colonnade import Federation, PCA, Schema, Table

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -133,9 +134,21 @@ def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) 
         people.save(own_file(folder, party, PEOPLE))
 
 
-def outcome_note(learnt: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class NoModel:
+    """Why a run that was paid for left no model."""
+
+    kind: type[ColonnadeError]
+    text: str
+
+    @classmethod
+    def of(cls, error: ColonnadeError) -> NoModel:
+        return cls(type(error), str(error))
+
+
+def outcome_note(learnt: Mapping[str, Any], failure: NoModel | None) -> dict[str, Any]:
     """What a member notes of what was learnt, which everybody may know; or why no model was."""
     note = {"learnt": learnt}
     if failure is None:
         return note
-    return {**note, "failure": str(failure), "kind": type(failure).__name__}
+    return {**note, "failure": failure.text, "kind": failure.kind.__name__}

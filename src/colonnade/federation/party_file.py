@@ -149,8 +149,8 @@ class PartyFile:
                 # A budget that the file dropped would still be in force, and may be the more generous one.
                 raise JobError(
                     f"{self.path}, budget: the ledger holds a budget for {budget.account} (ε = {budget.epsilon:g}, "
-                    f"δ = {budget.delta:g}) that this file does not name. Name it with the ε it shall have: what is "
-                    "in force must be what this file says."
+                    f"δ = {budget.delta:g}) that this file does not name. Add it with its ε: this file must list every "
+                    "budget in force."
                 )
         for budget in self.budgets:
             account = budget.account

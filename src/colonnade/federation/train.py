@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
 from colonnade.federation.federation import Federation, Run
-from colonnade.federation.holdout import Saves, keep_parts
+from colonnade.federation.holdout import NoModel, Saves, keep_parts
 from colonnade.federation.job import Job
 from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES
 from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, TrainingResult, frame_of
@@ -50,7 +50,7 @@ class Trained:
     model_facts: dict[str, Any]
     measured: dict[str, float] | None
     notes: tuple[str, ...]
-    failure: ColonnadeError | None
+    failure: NoModel | None
     model: Model | Neural | None = None
 
 
@@ -129,7 +129,7 @@ def train_on(
     job: Job | ModelSpec,
     run: Run[Any] | None,
     *,
-    failure: ColonnadeError | None = None,
+    failure: NoModel | None = None,
     public: bool = False,
     watch: Watch | None = None,
 ) -> Trained:
@@ -155,7 +155,7 @@ def train_on(
         try:
             model = model_for(job, result).fit(result)
         except ColonnadeError as error:
-            return Trained({}, None, (), error)
+            return Trained({}, None, (), NoModel.of(error))
     if public and run is not None and job.task != "pca":
         name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
         rows, labels = joined_rows(run.aligned, model.frame_)

@@ -58,7 +58,7 @@ class Success:
 
 
 def label_success(guesses: NDArray[np.float64], labels: NDArray[np.float64]) -> Success:
-    """0 is no guess and never a hit; chance is that of the same guesses of labels they know nothing of."""
+    """0 is not a guess and never a hit; chance is that of the same guesses of labels they know nothing of."""
     positive = float(np.mean(labels > 0))
     chance = float(np.mean(guesses > 0)) * positive + float(np.mean(guesses < 0)) * (1 - positive)
     return Success(float(np.sum(guesses == labels)), len(labels), chance)
@@ -67,7 +67,7 @@ def label_success(guesses: NDArray[np.float64], labels: NDArray[np.float64]) -> 
 def value_success(
     guesses: NDArray[np.float64], values: NDArray[np.float64], *, tolerance: float = 0.01
 ) -> Success:
-    """Right to within a part of their spread, NaN is no guess; chance is that of a guess of another number."""
+    """Right to within a part of their spread, NaN is not a guess; chance is that of a guess of another number."""
     guesses, values = guesses.ravel(), values.ravel()
     near = tolerance * float(np.std(values) or 1.0)
     hits = int(np.sum(np.abs(guesses - values) <= near))

@@ -61,7 +61,7 @@ def _counted(
 def threshold_bound(
     without: Array, within: Array, *, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> ExperimentRecord:
-    """The bound of the best threshold event, chosen on the first half of each array and judged on the second.
+    """The bound of the best threshold event, chosen on the first half of each array and evaluated on the second.
 
     The arrays hold independent values of a statistic on two neighbouring data sets, larger where the second is
     likelier.
@@ -189,7 +189,7 @@ def run_recorded(
 
 
 class RecordedRandomness:
-    """What was drawn since the last mark can be drawn again: an observer's own noise is no noise to it.
+    """What was drawn since the last mark can be drawn again: an observer's own noise is not noise to it.
 
     Noise is drawn in words, and in bytes where a word leaves it undecided. Both have streams of their own, so that keys
     and seeds, which are bytes too, shift no word.

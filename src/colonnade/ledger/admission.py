@@ -213,7 +213,7 @@ def _admit(state: LedgerState, release: Release, account: Account, budget: Budge
             f"{added.reason}. That counts as ε = ∞, and {account} has a budget of {_down(budget.epsilon)} "
             f"at δ = {budget.delta:g}. {_remedy(account, budget)}"
         )
-    # An account to which the release adds nothing is no reason to refuse it, also if it is overdrawn.
+    # An account to which the release adds nothing is not a reason to refuse it, also if it is overdrawn.
     if not added.events:
         return
     spent = state.lost(account, budget.delta)

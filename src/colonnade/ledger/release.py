@@ -125,7 +125,7 @@ class LedgerLine:
 class CoalitionBound:
     """What a release is, at most, to any coalition of up to so many owners with no more shares than the threshold.
 
-    It is about what the owners outside the coalition hold of one record, replaced. It is no account of its own: a
+    It is about what the owners outside the coalition hold of one record, replaced. It is not an account of its own: a
     ledger keeps accounts for coalitions by name, and finds here what such an account lost.
     """
 

@@ -84,7 +84,7 @@ Kernel = Literal["products", "draws", "powers", "floats"]
 """What a protocol can spend most of its time in: products in a field, draws of noise, powers modulo n, floats."""
 
 Scores = Literal["released weights", "joint scores"]
-"""What a model can be judged by on private people: weights that everybody has, or sums with noise for one party."""
+"""What a model can be evaluated by on private people: weights that everybody has, or sums with noise for one party."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Method(AnyMethod):
     Nothing that only a method can say has a default. `model` takes what the members who are present came away with, all
     in one process, one at a site, and returns what is known there: a release, a model, the parts of one that lie there;
     None where a release reached nobody. `checks` are what owners prove about what they deal and `scores` what a model
-    is judged by on private people, None where no guarantee covers that. A run of many steps is `resumable`. `pilots`
+    is evaluated by on private people, None where no guarantee covers that. A run of many steps is `resumable`. `pilots`
     are short runs of which a plan is the weighted sum, `kernel` what it spends most of its time in. `twin` learns what
     the protocol would from the randomness it is given, and `paper` simulates the paper's own calibration on public
     data.

@@ -77,13 +77,13 @@ def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
 
 
 def check_evaluated(method: AnyMethod, task: Task, *, place: str = "held_out") -> None:
-    """Refuse to hold people out of training, before anything is run, for a model that could not be judged on them."""
+    """Refuse to hold people out, before anything is run, for a model that could not be evaluated on them."""
     if not isinstance(method, Method):
         return  # a simulation, which is refused in its own words
     if task == "pca":
         raise PlanError(
-            f"{place}: people are held out to judge the model on, but components predict nothing. Nothing was run or "
-            "charged. Leave held_out out."
+            f"{place}: components predict nothing, so nothing can be evaluated. Nothing was run or charged. Leave "
+            "held_out out."
         )
     if method.scores is None:
         able = [
@@ -92,9 +92,9 @@ def check_evaluated(method: AnyMethod, task: Task, *, place: str = "held_out") -
             if isinstance(each, Method) and each.scores == "released weights"
         ]
         raise PlanError(
-            f"{place}: people are held out to judge the model on, but by method {method.name!r} its weights stay with "
-            "their parties, and no guarantee covers scores by them. Nothing was run or charged. Leave held_out out, "
-            f"or take a method that releases its model: {', '.join(able)}."
+            f"{place}: by method {method.name!r} a model's weights stay with their parties, and no guarantee "
+            "covers scores by them. Nothing was run or charged. Leave held_out out, or take a method that releases "
+            f"its model: {', '.join(able)}."
         )
 
 

@@ -153,7 +153,7 @@ def _differs(value: Any, default: Any) -> bool:
 INSTEAD = (
     "Rows are never given to a model: they stay with the parties. Instead of a search over parameters, `ridge_path` "
     "fits one release at many strengths at no further cost; instead of cross-validation, `held_out` keeps people aside "
-    "and `colonnade evaluate` judges a model, charged once."
+    "and `colonnade evaluate` measures a model, charged once."
 )
 
 

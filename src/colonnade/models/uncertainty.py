@@ -30,7 +30,7 @@ MOST_DRAWS = 100
 FEWEST_DRAWS = 20
 # One rehearsal of more features than these takes longer than a person waits for Ctrl-C to be heard.
 MOST_COLUMNS = 1500
-# What the estimate may take; whether it will is judged once enough of it is over to tell.
+# What the estimate may take; whether it will is decided once enough of it is over to tell.
 MOST_SECONDS = 60.0
 _TELLING_SECONDS = 5.0
 # A stand-in differs from what it stands for. This much wider, coverage held in every pilot simulation

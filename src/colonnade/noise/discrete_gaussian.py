@@ -200,7 +200,7 @@ def checked_variance(variance: object, bits: int = COARSE_BITS) -> Fraction:
 
 
 def check_part(variance: Fraction, bits: int) -> None:
-    """Refuse parts of so little variance that their sum is no discrete Gaussian."""
+    """Refuse parts of so little variance that their sum is not a discrete Gaussian."""
     least = smallest_part(bits)
     if variance < least:
         raise PlanError(

@@ -80,7 +80,7 @@ class FieldArray:
 
     def __post_init__(self) -> None:
         if self.words.shape[0] != self.field.words.limbs or not self.words.flags.c_contiguous:
-            raise ValueError(f"words of shape {self.words.shape} are no elements of {self.field.bits} bits")
+            raise ValueError(f"words of shape {self.words.shape} are not elements of {self.field.bits} bits")
 
     @property
     def shape(self) -> tuple[int, ...]:

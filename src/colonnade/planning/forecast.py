@@ -91,7 +91,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Forecast:
-    """`expected` is None where nothing foretells the error, and `unknown` says why; `trial` has one more by number."""
+    """`expected` is None where no error is known, and `unknown` says why; `trial` has one more by number."""
 
     cost: Cost
     whole: bool

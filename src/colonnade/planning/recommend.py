@@ -357,7 +357,7 @@ def choose(entries: tuple[Candidate, ...], *, usual: str = "") -> Choice:
 
     Shown to be better: its error is smaller in at least `FEWEST_PAIRS` trials on the same people, by more than the
     error of that difference, and its model is not left in parts, unless that of the job's own is too. What a budget
-    refuses, and what nothing foretells the error of, is never recommended.
+    refuses, and what has no known error, is never recommended.
     """
     known = _eligible(entries)
     named = {item.method.name: (item, expected) for item, expected in known}
@@ -369,11 +369,9 @@ def choose(entries: tuple[Candidate, ...], *, usual: str = "") -> Choice:
     ]
     best = better[best_of([expected for _, expected in better])] if better else kept
     if best is None:
-        why = "Nothing foretells the error of any that could be, so that none is recommended over another."
+        why = "No error could be estimated, so no method is recommended."
         if known:
-            why = (
-                f"Nothing was tried at least {FEWEST_PAIRS} times, so that none is recommended over another."
-            )
+            why = f"No method was tried at least {FEWEST_PAIRS} times, so none is recommended."
         elif entries and all(item.admitted is False for item in entries if item.forecast is not None):
             why = "No budget admits any of them."
         return Choice(None, why)
@@ -422,7 +420,7 @@ def _left_out(best: Known, entries: tuple[Candidate, ...], known: list[Known]) -
             for item, expected in known
             if item is not best[0] and difference(best[1], expected).pairs < FEWEST_PAIRS
         ],
-        "Nothing foretells the error of {}.": [item for item in candidates if item.expected is None],
+        "No error is known for {}.": [item for item in candidates if item.expected is None],
         "A budget refuses {}.": [item for item in entries if item.admitted is False],
     }
     in_parts = best[0].forecast is not None and best[0].forecast.split

@@ -35,7 +35,7 @@ def _positive(value: Number, what: str) -> None:
 
 
 def count(value: int, what: str, *, least: int) -> None:
-    """Refuses a count that is no integer or is below the least."""
+    """Refuses a count that is not an integer or is below the least."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {type(value).__name__}")
     if value < least:

@@ -298,7 +298,7 @@ class PartSpec:
         if self.known is not None and self.known.share != self.share:
             raise PlanError(
                 f"held_out = {self.share:g}, but {party}'s data set was cut at {self.known.share:g} before, and people "
-                "would change sides: some who were trained on would be judged. Nothing was charged. Write "
+                "would change sides: some who were trained on would be evaluated. Nothing was charged. Write "
                 f"held_out = {self.known.share:g}."
             )
 

@@ -15,7 +15,14 @@ import numpy as np
 from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
 from colonnade.data.declaring import nearest_name
 from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople, UnknownChoice
+from colonnade.errors import (
+    ColonnadeError,
+    PeopleDiffer,
+    PlanError,
+    RemoteProtocolError,
+    TooFewPeople,
+    UnknownChoice,
+)
 from colonnade.ledger import HoldoutSplit
 from colonnade.ledger.release import PartName
 from colonnade.protocols import intersection as server_intersection
@@ -68,11 +75,15 @@ async def align(
 
 
 async def _align(party: Party, table: Table, how: Alignment, *, offered: bool) -> AlignedTable:
-    refused = server_intersection.refusal(party)
-    if how == "server" and refused is not None:
-        raise refused
+    agrees = offered
+    try:
+        server_intersection.check_server(party)
+    except ColonnadeError:
+        if how == "server":
+            raise
+        agrees = False
     # Nothing made of ids leaves before every owner has said its rules, which it does once policy and budget said yes.
-    accepted = await _same_id_rules(party, table, (refused is None) if offered else None)
+    accepted = await _same_id_rules(party, table, agrees if offered else None)
     through = how == "server" or (offered and accepted)
     partners = [owner for owner in party.group.owners if owner != party.name]
     party.ledger.note_comparison(

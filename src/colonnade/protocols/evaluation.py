@@ -253,7 +253,7 @@ class EvaluationPlan(SharedPlan):
             rows=self.rows,
             per_row=2 * self.phases.largest,
             noise=len(self.group.dealers) * self.noise.part(self.group.whole).support,
-            what="a judgement",
+            what="an evaluation",
         )
 
     def event(self, change: VectorChange, known: int, noise: DealtNoise | None = None) -> Event:
@@ -339,12 +339,12 @@ class EvaluationSpec(Spec):
         if blank.scores != (classes if classes > 2 else 1):
             raise LabelMismatch(
                 f"the label has {f'{classes} classes' if classes else 'one number'}, and the model {blank.scores} "
-                f"score{'' if blank.scores == 1 else 's'} for a person. Judge a model of this label."
+                f"score{'' if blank.scores == 1 else 's'} for a person. Evaluate a model of this label."
             )
         if blank.gamma < COARSEST:
             raise PlanError(
-                f"{len(group.owners)} owners are too many to judge between: the product of so many numbers would be "
-                "rounded too coarsely. Judge on public rows with --rows."
+                f"{len(group.owners)} owners are too many to evaluate between: the product of so many numbers would be "
+                "rounded too coarsely. Evaluate on public rows with --rows."
             )
         plan = _drawable(replace(blank, variance=self._variance(blank)))
         return near_enough(

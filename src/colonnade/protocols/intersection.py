@@ -258,25 +258,24 @@ def by_default(group: Group, *, in_shares: bool) -> bool:
     return in_shares and len(group.owners) == 2 and group.server_keeps and group.server not in group.owners
 
 
-def refusal(party: Party) -> Exception | None:
-    """Why this owner does not match ids through the server; None if it does."""
+def check_server(party: Party) -> None:
+    """Refuse to match this owner's ids through the server."""
     server = party.group.server
     if server in party.group.owners:
-        return errors.GroupMismatch(
+        raise errors.GroupMismatch(
             f"alignment = 'server': the server {server!r} owns columns, and an owner that sees the lists of the others "
             "can try any id against them. Write alignment = 'curve', or have a server that owns none."
         )
     if not party.trusts_server:
-        return errors.PolicyRefused(
+        raise errors.PolicyRefused(
             f"alignment: {party.name} does not accept that ids are matched through {server}. Write 'curve' into the "
             "job, or name 'server' under alignment in the policy."
         )
     if party.seeded and not party.public:
-        return errors.OnlyForPublicData(
+        raise errors.OnlyForPublicData(
             f"alignment = 'server': somebody's coins come from a seed, from which {server} could find the key of all "
             "pseudonyms. Leave out the seed, declare the data public, or write alignment = 'curve'."
         )
-    return None
 
 
 async def no_matching(party: Party) -> None:

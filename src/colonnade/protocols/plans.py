@@ -123,7 +123,7 @@ class TrainingSpec(Spec):
     @property
     def own(self) -> Options:
         if not isinstance(self.options, Options):
-            raise TypeError(f"{type(self.options).__name__} are no options of a method with a protocol")
+            raise TypeError(f"{type(self.options).__name__} are not options of a method with a protocol")
         return self.options
 
     @property

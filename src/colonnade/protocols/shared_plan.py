@@ -251,7 +251,7 @@ class SharedPlan(Plan):
         """Beside the views: a record replaced, to readers and to a server that knows a part of the noise."""
         if not self.views:
             return ()
-        # The server is no reader where it knows a part of the noise.
+        # The server is not a reader where it knows a part of the noise.
         looking = (
             (observers.Reader().name, observers.Server().name)
             if self.group.server_deals

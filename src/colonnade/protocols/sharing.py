@@ -274,5 +274,5 @@ def unpack(scheme: Shamir, message: Message, shape: Shape, source: str) -> Field
         if packed is not None and packed.dtype == np.uint8 and packed.ndim == 1 and key is None:
             return FieldArray.from_bytes(scheme.field, shape, packed)
     except ValueError as error:
-        raise RemoteProtocolError(f"{source} sent a share that is none: {error}") from None
+        raise RemoteProtocolError(f"{source} sent an invalid share: {error}") from None
     raise RemoteProtocolError(f"{source} sent neither a share nor a seed")

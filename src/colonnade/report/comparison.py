@@ -58,9 +58,7 @@ def recommendation(record: ComparisonRecord) -> str:
         verb = "differs" if len(others) == 1 else "differ"
         said += f" {joined(others)} {verb} from it by no more than the spread over splits, and it sends the least."
     if record.constant is not None and sign * (_mean(chosen) - record.constant) <= (chosen.spread or 0.0):
-        said += (
-            " It is no better than always the same answer: more people, or a larger ε, before any of them."
-        )
+        said += " It is no better than a constant answer. Use more people or a larger ε."
     return said
 
 

@@ -123,7 +123,7 @@ def sentence(item: FindingRecord) -> str:
 def experiments(item: FindingRecord) -> list[str]:
     return [
         f"{NAMES[each.kind]}: {each.what}; ε ≥ {_down(each.epsilon)} "
-        f"({each.hits} right, {each.misses} wrong of {each.trials} trials judged)"
+        f"({each.hits} right, {each.misses} wrong of {each.trials} trials decided)"
         for each in item.experiments
     ]
 

@@ -172,7 +172,7 @@ def _evaluation(record: RunRecord | None) -> str:
         heads, *rows = section.table
         lines = [f"| {_cell(what)} | {value} | {alongside} |" for what, value, alongside in rows]
         drawn = [base64.b64encode(str(picture).encode()).decode() for picture in section.pictures]
-        pictures = [f"![A curve of this judgement](data:image/svg+xml;base64,{one})" for one in drawn]
+        pictures = [f"![A curve of this evaluation](data:image/svg+xml;base64,{one})" for one in drawn]
         table = "\n".join([f"| figure | value | {heads[2]} |", "|---|---|---|", *lines])
         return "\n\n".join(["## Evaluation", _prose(section.notes[0]), table, *pictures]) + "\n"
     measured = [] if record is None else measured_rows(record)

@@ -23,7 +23,7 @@ def labels_section(record: RunRecord) -> Section | None:
     for place, one in enumerate(record.labels):
         measured = plain.measured_rows(record.model_copy(update={"measured": one.measured}))
         evaluated = one.evaluated or (place == 0 and record.evaluated)
-        quality = "judged on the people held out" if evaluated else "not measured"
+        quality = "evaluated on the people held out" if evaluated else "not measured"
         if one.failure is not None:
             quality = f"no model: {one.failure}"
         elif measured:
@@ -34,7 +34,7 @@ def labels_section(record: RunRecord) -> Section | None:
 
 
 def record_of_label(record: RunRecord, label: str | None) -> RunRecord:
-    """A run's record with the model of one label in the first's place, without what was judged of the first."""
+    """A run's record with the model of one label in the first's place, without the evaluation of the first."""
     if label is None:
         return record
     schemas = record.plan.get("schemas", {}).values()
@@ -145,8 +145,8 @@ def meaning(item: records.GuaranteeRecord) -> str:
     which = "sets of columns a party" if item.unit.startswith("columns:") else "records a person"
     slack = f", plus δ = {delta_text(delta)}," if delta else ""
     return (
-        f"ε = {plain.spent_text(epsilon)} bounds every attack: whoever sees what {who} saw, and knows all other rows, "
-        f"is right about which of two {which} has at most {share:g} % of the time (50 % is chance), and concludes "
+        f"ε = {plain.spent_text(epsilon)} bounds every attack: an attacker who sees what {who} saw and knows all other "
+        f"rows guesses which of two {which} has at most {share:g} % of the time (50 % is chance), and concludes "
         f"nothing that is more than {grown} times as likely{slack} with the one as with the other."
     )
 

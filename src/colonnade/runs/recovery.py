@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING, Any
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
 from colonnade.federation.files import FACTS, PAID, check_format, sealed_text, write_whole
 from colonnade.report.plain import lines_text, now
-from colonnade.runs import folders
-from colonnade.runs.run_folders import RUNS
+from colonnade.runs import drafts
+from colonnade.runs.reading import RUNS
 
 if TYPE_CHECKING:
     from colonnade.evaluation.held_out import HeldOut
     from colonnade.federation.federation import Federation, Run, Site
+    from colonnade.federation.holdout import NoModel
     from colonnade.federation.job import Job
     from colonnade.ledger import Ledger
     from colonnade.methods.method import TrainingResult
     from colonnade.models.uncertainty import Watch
     from colonnade.planning.forecast import Forecast
     from colonnade.report.record import FailureRecord, RunRecord
-    from colonnade.runs.folders import Folder
+    from colonnade.runs.drafts import Folder
 
 KILLED = "Killed"
 RECOVERED = (
@@ -46,15 +47,15 @@ def finish_run(
     place: Federation | Site,
     result: TrainingResult | None,
     *,
-    failure: ColonnadeError | None = None,
+    failure: NoModel | None = None,
     forecast: Forecast | None = None,
     seconds: float | None = None,
     watch: Watch | None = None,
     evaluation: HeldOut = None,
-) -> tuple[RunRecord, ColonnadeError | None]:
+) -> tuple[RunRecord, NoModel | None]:
     """Keep what was paid for, train to the end and write the folder; its record, and why noise left no model."""
     from colonnade.evaluation.held_out import finish_training
-    from colonnade.report.run_folder import keep_paid, write_run
+    from colonnade.runs.writing import keep_paid, write_run
 
     if result is not None:
         keep_paid(folder, job, run, place, result)
@@ -109,7 +110,7 @@ def _charges(run: str, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str
 
 
 def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> None:
-    """Note a run whose charge comes next; that it cannot be written is no reason to end it."""
+    """Note a run whose charge comes next; that it cannot be written is not a reason to end it."""
     failure: dict[str, Any] = {"party": None, "reached": {}, "kind": KILLED}
     failure["reason"] = "its process was killed"
     ledgers = {
@@ -119,7 +120,7 @@ def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> No
     }
     with suppress(OSError):
         text = json.dumps({**_record(job, run, failure), "ledgers": ledgers})
-        write_whole(folder.draft / folders.BEGUN, text)
+        write_whole(folder.draft / drafts.BEGUN, text)
 
 
 def keep_failure(folder: Folder, record: FailureRecord) -> Path | None:
@@ -127,7 +128,7 @@ def keep_failure(folder: Folder, record: FailureRecord) -> Path | None:
     text = sealed_text(record.to_data())
     try:
         folder.clear()
-        write_whole(folder.draft / folders.FAILED, text)
+        write_whole(folder.draft / drafts.FAILED, text)
         return folder.finish()
     except OSError:
         return None
@@ -176,20 +177,20 @@ def killed_run(draft: Path) -> FailureRecord | None:
     from colonnade.ledger import Ledger
     from colonnade.report.record import FailureRecord
 
-    if not (draft / folders.BEGUN).is_file() or folders.holds_paid(draft):
+    if not (draft / drafts.BEGUN).is_file() or drafts.holds_paid(draft):
         return None
-    with folders.only_one(os.open(draft, os.O_RDONLY | os.O_DIRECTORY)) as free:
+    with drafts.only_one(os.open(draft, os.O_RDONLY | os.O_DIRECTORY)) as free:
         if not free:
             return None
     try:
-        facts = dict(json.loads((draft / folders.BEGUN).read_text(encoding="utf-8")))
+        facts = dict(json.loads((draft / drafts.BEGUN).read_text(encoding="utf-8")))
         recorded = {
             owner: (Path(one["path"]), str(one["dataset"])) for owner, one in facts["ledgers"].items()
         }
         begun = FailureRecord.model_validate(facts | {"charged": {}, "ledgers": {}})
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ModelDamaged(
-            f"{draft / folders.BEGUN} was changed since the run wrote it. Ledgers have what was charged."
+            f"{draft / drafts.BEGUN} was changed since the run wrote it. Ledgers have what was charged."
         ) from None
     ledgers = {owner: Ledger.open(path) for owner, (path, _) in recorded.items()}
     datasets = {owner: dataset for owner, (_, dataset) in recorded.items()}
@@ -203,49 +204,49 @@ def killed_in(folder: Path) -> dict[Path, dict[str, Any]]:
         try:
             record = killed_run(draft)
         except ColonnadeError:
-            runs[folders.name_of(draft)] = {"state": "unreadable"}
+            runs[drafts.name_of(draft)] = {"state": "unreadable"}
             continue
         if record is not None and record.charged:
-            runs[folders.name_of(draft)] = record.to_data()
+            runs[drafts.name_of(draft)] = record.to_data()
     return runs
 
 
 def put_away(name: Path) -> tuple[Path, FailureRecord] | None:
     """Name the record of a run that was killed; one that nobody was charged for leaves nothing. None: no such run."""
-    draft = folders.draft_of(name)
+    draft = drafts.draft_of(name)
     record = killed_run(draft)
     if record is None:
         return None
     if not record.charged:
         shutil.rmtree(draft)
         return name, record
-    write_whole(draft / folders.FAILED, sealed_text(record.to_data()))
-    for path in (draft / folders.BEGUN, draft / folders.RESERVE):
+    write_whole(draft / drafts.FAILED, sealed_text(record.to_data()))
+    for path in (draft / drafts.BEGUN, draft / drafts.RESERVE):
         path.unlink(missing_ok=True)
-    return draft.rename(folders.free_name(name)), record
+    return draft.rename(drafts.free_name(name)), record
 
 
 def recovered(run: Path) -> tuple[Path, RunRecord]:
     """Make the rest of a run that was stopped; where it lies, and its record."""
     place = _place(run)
-    with folders.left_behind(place) as free, folders.uninterrupted():
+    with drafts.left_behind(place) as free, drafts.uninterrupted():
         if not free:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
         record = recover_run(place)
-        for left in (folders.FAILED, folders.BEGUN):
+        for left in (drafts.FAILED, drafts.BEGUN):
             (place / left).unlink(missing_ok=True)
         if place.name.startswith("."):
-            (place / folders.RESERVE).unlink(missing_ok=True)
-            place = place.rename(folders.free_name(folders.name_of(place)))
+            (place / drafts.RESERVE).unlink(missing_ok=True)
+            place = place.rename(drafts.free_name(drafts.name_of(place)))
     return place, record
 
 
 def _place(given: Path) -> Path:
     if not given.name:
         raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")
-    for place in (given, folders.draft_of(given), RUNS / given, folders.draft_of(RUNS / given)):
+    for place in (given, drafts.draft_of(given), RUNS / given, drafts.draft_of(RUNS / given)):
         whole = (place / FACTS).is_file()
-        if folders.holds_paid(place) and (not whole or (place / PAID).is_file()):
+        if drafts.holds_paid(place) and (not whole or (place / PAID).is_file()):
             return place
         if whole:
             raise ModelError(
@@ -267,7 +268,7 @@ def recover_run(folder: Path) -> RunRecord:
     from colonnade.models.release import MomentRelease
     from colonnade.report.html import run_page
     from colonnade.report.record import LearntRecord, RequestRecord, RunRecord
-    from colonnade.report.run_folder import write_labels, write_report
+    from colonnade.runs.writing import write_labels, write_report
 
     try:
         recorded = json.loads((folder / PAID).read_text(encoding="utf-8"))
@@ -297,7 +298,7 @@ def recover_run(folder: Path) -> RunRecord:
         options = checked_options(METHODS[requested.method], requested.options)
         trained = train_on(release, ModelSpec(record.task, components, options), None)
         if trained.failure is not None:
-            more["notes"].append(f"No model was learnt: {trained.failure}")
+            more["notes"].append(f"No model was learnt: {trained.failure.text}")
         elif isinstance(trained.model, Model):
             model_file(trained.model, method=requested.method, run=record.run).save(folder / MODEL)
             more["learnt"] = LearntRecord.model_validate(trained.model_facts)

@@ -17,9 +17,9 @@ from typing import Any
 from colonnade.errors import FileMissing
 from colonnade.federation.files import LOG, progress_of, waits_for
 from colonnade.report.plain import STEPS, duration_text, size_text
-from colonnade.runs import run_folders
-from colonnade.runs.folders import FAILED, being_written, name_of
-from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder
+from colonnade.runs import reading
+from colonnade.runs.drafts import FAILED, being_written, name_of
+from colonnade.runs.reading import GOES_ON, UNFINISHED, RunFolder
 
 GRAIN_NS = 2_000_000_000
 """A change within this time of the last look may have the same time as the look."""
@@ -76,7 +76,7 @@ class RunIndex:
         if listed.open:
             return RunFolder(self.folder / name, {"state": listed.state})
         try:
-            return run_folders.read_or_damaged(self.folder / name)
+            return reading.read_or_damaged(self.folder / name)
         except StopIteration:
             with self._lock:
                 self._ended.pop(name, None)
@@ -93,7 +93,7 @@ class RunIndex:
         if kept is not None and kept[0] == stamp:
             return kept[1]
         try:
-            line = run_folders.run_line(self.read(listed.name))
+            line = reading.run_line(self.read(listed.name))
         except FileMissing:
             blank = dict.fromkeys(("name", "task", "epsilon", "rows"))
             line = {**blank, "score": "", "date": "", "state": "removed"}
@@ -137,13 +137,13 @@ class RunIndex:
         going = [
             _listed(run)
             for name in self._others
-            if (run := run_folders.not_ended(self.folder / name)) is not None
+            if (run := reading.not_ended(self.folder / name)) is not None
         ]
         for draft in (self.folder / name for name in self._drafts):
             name = name_of(draft).name
             if being_written(draft):
                 going.append(Listed(name, time.time(), RUNNING))
-            elif run_folders.unfinished(draft) is not None:
+            elif reading.unfinished(draft) is not None:
                 going.append(Listed(name, 0.0, UNFINISHED))
         return going
 
@@ -159,7 +159,7 @@ def _listed(run: RunFolder) -> Listed:
 
 
 def _record(folder: Path) -> tuple[str, stat_result] | None:
-    for name in run_folders.RECORDS:
+    for name in reading.RECORDS:
         try:
             return name, (folder / name).stat()
         except OSError:

@@ -205,7 +205,7 @@ class Party:
     `most_ids` the most that a peer may show. `trusts_server` says that this owner lets the server match pseudonyms of
     its ids; `public` that its data is declared public.
     `asks` raises where this party's policy or budgets do not accept a plan; it is told whether the plan is for as many
-    people as there can be, or for few, which only its ε and δ are to be judged by. None: nobody asks during the run.
+    people as there can be, or for few, which only its ε and δ are asked about. None: nobody asks during the run.
     `approves` returns when a person here has approved what all agreed on, at the cost of these plans, and raises if
     that is not to be; None: nobody is asked.
     `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None where it

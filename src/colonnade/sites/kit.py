@@ -281,7 +281,7 @@ class Kit:
         return self.path / RUNS
 
     def run_folder(self, job: str) -> Path:
-        """Where this member keeps what came of a job. A name that leads elsewhere is no job's."""
+        """Where this member keeps what came of a job. A name that leads elsewhere is not a job's."""
         if not re.fullmatch(r"[A-Za-z0-9_-]+", job):
             raise InputError(f"{job!r} is not the id of a job: those have letters, digits, _ and - only.")
         return self.runs / job

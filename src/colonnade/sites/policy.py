@@ -99,8 +99,8 @@ class Alignments(Form):
     def check_range(self, where: str) -> None:
         if self.most < 0 or (self.days is not None and self.days <= 0):
             raise OutOfRange(
-                f"{where}: found most = {self.most}, days = {self.days}; write a number of times and, if it is to be "
-                "in any so many days, a number of days greater than 0."
+                f"{where}: found most = {self.most}, days = {self.days}; write how many times, and "
+                "optionally in how many days (above 0)."
             )
 
 

@@ -21,7 +21,7 @@ from colonnade.errors import CannotWrite, ColonnadeError, InputError, JobError, 
 from colonnade.evaluation.held_out import HeldOut, evaluate_at_site
 from colonnade.federation.federation import Run
 from colonnade.federation.files import JOURNAL, LOG, OUTCOME, PROGRESS, make_folder, open_own, write_sealed
-from colonnade.federation.holdout import ProgressFile, outcome_note
+from colonnade.federation.holdout import NoModel, ProgressFile, outcome_note
 from colonnade.federation.job import Job, ScoreJob
 from colonnade.federation.party_file import RECORD_DAYS, PartyFile
 from colonnade.federation.train import keep_opened, protocol_of, result_at
@@ -266,7 +266,7 @@ class _Participation:
                 try:
                     result, failure = result_at(job, ended), None
                 except ColonnadeError as error:
-                    result, failure = None, error
+                    result, failure = None, NoModel.of(error)
                 written, failure = finish_run(
                     self.folder, job, ended, site, result, failure=failure, evaluation=evaluation
                 )

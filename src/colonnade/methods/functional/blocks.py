@@ -236,7 +236,7 @@ def least_noise(
     delta: float,
     bits: int = COARSE_BITS,
 ) -> BlockNoise:
-    """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is no choice.
+    """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is not a choice.
 
     Laplace noise is calibrated to its pure ε, whatever δ is.
     """

@@ -108,8 +108,8 @@ class MarginOptions(plans.ClassOptions, plans.Options):
         plans.check_computing_parties(group)
         if spec.verify == "rows":
             raise PlanError(
-                "verify = 'rows': margin multiplies what was dealt in every step, and rows that are checked show "
-                "nothing where products are not. Write verify = 'all', or 'none'."
+                "verify = 'rows': margin multiplies what was dealt in every step, and checked rows prove nothing "
+                "about unchecked products. Write verify = 'all', or 'none'."
             )
         terms = plans.agreed(spec, group, schemas, rows, task="classification")
         gamma = self.gamma or _grid(group)

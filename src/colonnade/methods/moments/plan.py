@@ -282,8 +282,8 @@ def _with_checks(plan: MomentsPlan) -> MomentsPlan:
         return replace(plan, verify=chosen_verify(verify, plan.group, plan.claims, rows=rows))
     if verify == "rows":
         raise PlanError(
-            "verify = 'rows': moments by class multiply what was dealt, and rows that are checked show nothing "
-            "where products are not. Write verify = 'all', or 'none'."
+            "verify = 'rows': moments by class multiply what was dealt, and checked rows prove nothing about "
+            "unchecked products. Write verify = 'all', or 'none'."
         )
     # By default nothing: a proof for every product costs more than two and a half times.
     plan = replace(plan, verify=verify or "none")

@@ -245,7 +245,7 @@ NOT_TO_DO = (
     "The number of rows is not a number of people: standard errors, intervals and tests computed from this table are "
     "invalid.",
     "No row is a person. Nothing is to be looked up or decided about anybody from a row.",
-    "Judge what is trained on it on real people who were held out, never on rows of this table.",
+    "Evaluate what is trained on it on real people who were held out, never on rows of this table.",
     "It holds columns by themselves and in pairs, each with the class. What three columns do together is an artefact "
     "of the fit: boosted trees and networks learn it as if it were true.",
 )
@@ -314,9 +314,7 @@ class TableModel:
                 "the noise alone would leave: pairs of columns are less exact than the release would allow."
             )
         for name in self.margins.drowned():
-            notes.append(
-                f"The shares of {name} do not stand out of the noise: what the table says of it is noise."
-            )
+            notes.append(f"The shares of {name} are below the noise: ignore them in the table.")
         for name in [column.name for column in self.margins.columns if column.column.open_ended]:
             notes.append(f"{name} declares no low or no high: how far its outer bins reach is a guess.")
         return tuple(notes)

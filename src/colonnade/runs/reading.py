@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from colonnade.errors import InputError, ModelDamaged, ModelError
 from colonnade.federation.files import FACTS, LOG, OUTCOME, PAID, check_format, is_sealed
 from colonnade.report.plain import Section, lines_text
-from colonnade.runs.folders import FAILED, holds_paid, left_behind, name_of
+from colonnade.runs.drafts import FAILED, holds_paid, left_behind, name_of
 
 if TYPE_CHECKING:
     from colonnade.models.files.linear_file import ModelFile

@@ -29,8 +29,8 @@ from colonnade.report.record import RunRecord
 from colonnade.runtime.party import Group
 
 NOTE = (
-    "Foretold before the run from declarations and numbers of rows, by a rehearsal on synthetic people; reading files "
-    "is not part of it. Time counts finding the common people, bytes and rounds do not."
+    "Estimated before the run from schemas and row counts, on synthetic people, without reading files. Time counts "
+    "finding the common people, bytes and rounds do not."
 )
 
 
@@ -156,7 +156,7 @@ def write_labels(
                 kind=result.for_label(name).label.kind,
                 model=None if one.failure is not None else file,
                 measured=one.measured,
-                failure=None if one.failure is None else str(one.failure),
+                failure=None if one.failure is None else one.failure.text,
                 **learnt,
             )
         )
