@@ -21,8 +21,8 @@ Prints one JSON object on its last line:
   pages that name every method which can run between machines; where code asks for one method only, it is not seen;
 * ``files_to_touch_for_a_column``, ``files_to_touch_for_a_loss``: files that exist and that the worked examples of
   docs/contributing change;
-* ``reads_of_a_file``: how often ``colonnade train`` reads a party's file at most, CSV or Parquet, each look at its
-  header and each statement of the engine counted as one;
+* ``reads_of_a_file``: how often ``colonnade train`` reads a party's file at most, CSV, packed CSV or Parquet: each
+  time Python opens it and each statement of the engine that names it;
 * ``core_install_mb``: a fresh environment with the project and no extra: files of its packages, without pip, setuptools
   and byte code, in megabytes of 10⁶ bytes;
 * ``import_cpu_s``, ``help_cpu_s``: processor time of ``import colonnade`` and of ``colonnade --help`` there, user and
@@ -452,7 +452,7 @@ def reads_of_a_file() -> int:
     from file_readings import reads_in_training
 
     most = 0
-    for suffix in (".csv", ".parquet"):
+    for suffix in (".csv", ".csv.gz", ".parquet"):
         with tempfile.TemporaryDirectory() as folder:
             most = max(most, *reads_in_training(Path(folder), suffix=suffix).values())
     return most
