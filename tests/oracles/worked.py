@@ -36,6 +36,7 @@ def apply(page: str, copy: Path) -> None:
         target = copy / file
         found = target.read_text(encoding="utf-8") if target.exists() else ""
         assert found.count(before) == 1 if before else not found, (page, file)
+        target.parent.mkdir(exist_ok=True)
         target.write_text(found.replace(before, after) if before else after, encoding="utf-8")
 
 
