@@ -70,7 +70,7 @@ def test_this_comparison_would_notice_a_line_that_is_missing_or_another() -> Non
     text = shown("four_parties")
     assert openings(text) == openings(re.sub(r"0\.\d+", "0.123", text))
     assert openings(text) != openings("\n".join(text.splitlines()[1:]))
-    assert openings(text) != openings(text.replace("all four houses", "all five houses"))
+    assert openings(text) != openings(text.replace("all four parties", "all five parties"))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -83,7 +83,7 @@ def test_an_example_is_short_says_what_to_look_at_and_takes_no_options(name: str
 
 def test_what_the_example_of_a_federation_writes_is_in_order_without_starting_one(tmp_path: Path) -> None:
     example = runpy.run_path(str(EXAMPLES["federation_on_one_machine"]))
-    example["write_houses"](tmp_path)
+    example["write_organisations"](tmp_path)
     accepted, refused = (Job.parse(example["JOB"].format(epsilon=epsilon)) for epsilon in (1.0, 3.0))
     for party in accepted.parties:
         PartyFile.load(tmp_path / f"{party}.toml").table().check()
