@@ -17,12 +17,10 @@ Prints one JSON object on its last line:
 * ``tables_naming_methods``: dicts, tuples, lists, sets and ``match`` statements that name three or more methods, by
   their names in quotes or by the modules they are made in (``method_x.METHOD``), and functions that are registered
   for the plans of three or more;
-* ``files_to_touch_for_a_method``: modules that hold such a table or import the modules of three or more methods, and
-  pages that name every method which can run between machines; where code asks for one method only, it is not seen;
-* ``files_to_touch_for_a_column``, ``files_to_touch_for_a_loss``: files that exist and that the worked examples of
+* ``files_to_touch_for_a_method``, ``…_column``, ``…_loss``: files that exist and that the worked examples of
   docs/contributing change;
-* ``reads_of_a_file``: how often ``colonnade train`` reads a party's file at most, CSV or Parquet, each look at its
-  header and each statement of the engine counted as one;
+* ``reads_of_a_file``: how often ``colonnade train`` reads a party's file at most, CSV, packed CSV or Parquet: each
+  time Python opens it and each statement of the engine that names it;
 * ``core_install_mb``: a fresh environment with the project and no extra: files of its packages, without pip, setuptools
   and byte code, in megabytes of 10⁶ bytes;
 * ``import_cpu_s``, ``help_cpu_s``: processor time of ``import colonnade`` and of ``colonnade --help`` there, user and
@@ -59,7 +57,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
-PAGES = ("README.md", "ARCHITECTURE.md", "docs/**/*.md")
 NOT_OURS = ("pip", "setuptools", "_distutils_hack", "distutils-precedence.pth", "pkg_resources")
 STARTS = 5
 # What left the library and is still read: loops and channels that only tests and benchmarks use.
@@ -76,9 +73,6 @@ OLD_WORDS = frozenset(
     )
 )
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
-# What a module is called when a method is made in it.
-METHOD_MODULE = re.compile(r"(?:.*\.)?(?:method_(?!.*baselines)\w+|methods\.(\w+)\.method)")
-
 # A field, an entry of a literal, or an argument by its name.
 NAMES_ONE_THING = re.compile(r"· : [^=]*(?:= ·)?|· : [^=]*,|· = · (?:\. · )*,")
 
@@ -163,16 +157,16 @@ def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
     return sorted(found, key=len, reverse=True)
 
 
-def method_names(trees: dict[str, ast.Module]) -> dict[str, bool]:
-    """The names that methods give themselves in `Method(…)`, and whether each can be asked for between machines."""
-    found = {}
-    for tree in trees.values():
+def method_names(trees: Iterable[ast.AST]) -> set[str]:
+    """The names that methods give themselves in `Method(…)`."""
+    found = set()
+    for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Method":
                 keywords = {one.arg: one.value for one in node.keywords}
                 match node.args[0] if node.args else keywords.get("name"):
                     case ast.Constant(value=str(name)):
-                        found[name] = "session" in keywords
+                        found.add(name)
                     case _:
                         pass
     return found
@@ -292,17 +286,6 @@ def repeats(paths: Iterable[Path], least: int = 6) -> list[tuple[str, str]]:
     ]
 
 
-def pages(names: set[str]) -> list[str]:
-    """Pages that name every method which members of a federation can be asked for."""
-    found = []
-    for pattern in PAGES:
-        for path in sorted(ROOT.glob(pattern)):
-            text = path.read_text(encoding="utf-8")
-            if all(re.search(rf"`{re.escape(name)}`", text) for name in names):
-                found.append(str(path.relative_to(ROOT)))
-    return found
-
-
 def old_words(text: str) -> list[str]:
     """The names of a module, one for each place, that have a word in them that was given up."""
     return [
@@ -383,8 +366,10 @@ def written() -> dict[str, Any]:
         ),
         "markdown_words": sum(words.values()),
         "readme_words": words["README.md"],
-        "files_to_touch_for_a_column": len(files_to_touch("add-a-column.md")),
-        "files_to_touch_for_a_loss": len(files_to_touch("add-a-loss.md")),
+        **{
+            f"files_to_touch_for_a_{what}": len(files_to_touch(f"add-a-{what}.md"))
+            for what in ("method", "column", "loss")
+        },
     }
 
 
@@ -420,11 +405,8 @@ def counted() -> dict[str, Any]:
     lengths = [len(texts[name].splitlines()) for name, path in paths.items() if path.stem != "__init__"]
     trees = {name: ast.parse(text) for name, text in texts.items()}
     edges = graph(trees)
-    names = method_names(trees)
-    made = {name for name in trees if METHOD_MODULE.fullmatch(name)}
-    listed = {name: list(tables(tree, set(names))) for name, tree in trees.items()}
-    touched = {name for name in trees if listed[name] or len(edges[name] & made) >= 3}
-    on_pages = pages({name for name, between_machines in names.items() if between_machines})
+    names = method_names(trees.values())
+    listed = {name: list(tables(tree, names)) for name, tree in trees.items()}
     groups = cycles(edges)
     found = named(trees, texts)
     return {
@@ -434,14 +416,12 @@ def counted() -> dict[str, Any]:
         "cycles": len(groups),
         "largest_cycle": len(groups[0]) if groups else 0,
         "tables_naming_methods": sum(len(lines) for lines in listed.values()),
-        "files_to_touch_for_a_method": len(touched) + len(on_pages),
         **{key: value for key, value in found.items() if key != "where"},
         **written(),
         "where": {
             **found["where"],
             "cycles": groups,
             "tables": [f"{name}:{line}" for name, lines in listed.items() for line in lines],
-            "files": [*sorted(touched), *on_pages],
         },
     }
 
@@ -452,7 +432,7 @@ def reads_of_a_file() -> int:
     from file_readings import reads_in_training
 
     most = 0
-    for suffix in (".csv", ".parquet"):
+    for suffix in (".csv", ".csv.gz", ".parquet"):
         with tempfile.TemporaryDirectory() as folder:
             most = max(most, *reads_in_training(Path(folder), suffix=suffix).values())
     return most

@@ -37,7 +37,7 @@ SCHEMAS = {
 POLICY = 'methods = ["moments"]\nparties = ["{other}"]\ndelta = 1e-6\n\n[epsilon]\n"*" = 2.0\n'
 
 
-def write_houses(folder: Path) -> None:
+def write_organisations(folder: Path) -> None:
     """What each party has at home: rows, schema, its own file and its policy."""
     dice, rows = random.Random(1), {"bank": ["person,income,repaid"], "insurer": ["person,claims"]}
     for person in range(2000):
@@ -58,7 +58,7 @@ def write_houses(folder: Path) -> None:
 def main() -> None:
     folder = Path("federation").resolve()
     folder.mkdir()
-    write_houses(folder)
+    write_organisations(folder)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

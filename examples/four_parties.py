@@ -1,4 +1,4 @@
-"""Four houses hold three columns each about the same tumours; only the clinic knows the diagnosis.
+"""Four parties hold three columns each about the same tumours; only the clinic knows the diagnosis.
 
 With three or more owners some of them keep the shares, and the server keeps none: it sees one noisy matrix. One
 computing party
@@ -15,7 +15,7 @@ from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data import ClassLabel, NumericColumn
 from colonnade.privacy.guarantee import epsilon_text
 
-HOUSES = {
+BOUNDS = {
     "clinic": {"mean radius": (7, 28), "mean texture": (9, 40), "mean symmetry": (0.1, 0.3)},
     "imaging": {"worst radius": (7, 37), "worst area": (180, 4300), "worst symmetry": (0.15, 0.67)},
     "laboratory": {"worst texture": (12, 50), "worst concavity": (0, 1.3), "worst smoothness": (0.07, 0.23)},
@@ -32,12 +32,12 @@ def main() -> None:
     train, test = people[:455], people[455:]
 
     tables = []
-    for house, bounds in HOUSES.items():
+    for party, bounds in BOUNDS.items():
         columns = tuple(NumericColumn(name, low, high) for name, (low, high) in bounds.items())
-        label = DIAGNOSIS if house == "clinic" else None
+        label = DIAGNOSIS if party == "clinic" else None
         names = [*bounds, *(["diagnosis"] if label else [])]
         arrays = {name: values[name][train] for name in names}
-        tables.append(Table.from_arrays(house, arrays, Schema("patient", columns, label)))
+        tables.append(Table.from_arrays(party, arrays, Schema("patient", columns, label)))
 
     federation = Federation(tables, budget=(2.0, 1e-5))
     group = federation.group
@@ -50,7 +50,7 @@ def main() -> None:
     # The clinic's own columns of the same release: nothing is charged again.
     alone = LogisticRegression().fit(model.releases_[0].select(parties=["clinic"]))
     rows = {name: column[test] for name, column in values.items() if name != "diagnosis"}
-    for who, fitted in (("the clinic's columns", alone), ("all four houses", model)):
+    for who, fitted in (("the clinic's columns", alone), ("all four parties", model)):
         print(f"{who:>20}: {fitted.score(rows, values['diagnosis'][test]):.3f} of {len(test)} others right")
 
     for guarantee in model.privacy_:

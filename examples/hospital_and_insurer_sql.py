@@ -31,7 +31,7 @@ columns.lives_alone = {kind = "binary", values = [0, 1]}
 
 
 def write_databases(folder: Path) -> None:
-    """Two houses' databases about overlapping people, as each would have had them anyway."""
+    """Two organisations' databases about overlapping people, as each would have had them anyway."""
     dice = random.Random(1)
     stays, members = [], []
     for number in range(6000):

@@ -1,4 +1,4 @@
-"""Two tables about the same people as two houses would really have them: nothing in them is about anybody.
+"""Two tables about the same people as two organisations would really have them: nothing in them is about anybody.
 
 A bank's export has a semicolon between fields, a byte order mark, ids in capitals, gaps and one impossible age. A
 clinic's export is another system's: ids in small letters with blanks around them, another order, other people. A

@@ -4,10 +4,12 @@ import json
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from column_kinds import KINDS, as_given, values_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -27,6 +29,7 @@ GAIN = NumericColumn("gain", low=0, high=99999, transform="log1p")
 SEX = BinaryColumn("sex", values=("F", "M"))
 JOB = CategoricalColumn("job", categories=("clerk", "farmer", "nurse", "other"), other="other")
 COLUMNS: tuple[Column, ...] = (AGE, GAIN, SEX, JOB)
+EVERY = (*COLUMNS, *KINDS)
 
 any_number = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([17.0, 90.0, -0.0, 5e-324])
 modes = st.sampled_from(MODES)
@@ -39,16 +42,23 @@ def any_rows(size: int) -> st.SearchStrategy[dict[str, Any]]:
             "gain": hnp.arrays(np.float64, size, elements=any_number),
             "sex": st.lists(st.sampled_from(["F", " M ", "M"]), min_size=size, max_size=size),
             "job": st.lists(st.text(min_size=1).filter(str.strip), min_size=size, max_size=size),
+            **{
+                column.name: st.lists(values_of(column), min_size=size, max_size=size).map(
+                    partial(as_given, column)
+                )
+                for column in KINDS
+            },
         }
     )
 
 
 @given(modes, any_rows(5))
 def test_every_attribute_is_a_block_of_norm_at_most_one(mode: Mode, rows: Any) -> None:
-    encoder = Encoder(COLUMNS, mode)
+    encoder = Encoder(EVERY, mode)
+    assert Encoder.from_data(json.loads(json.dumps(encoder.to_data()))) == encoder
     features = encoder.encode(rows)
     norms = np.array([np.linalg.norm(features[:, span], axis=1) for span in encoder.spans.values()])
-    assert norms.max() <= 1 + 1e-12 and (mode == "linear" or norms.min() >= 1 - 1e-12)
+    assert norms.max() <= 1 + 1e-12 and (mode == "linear" or norms[: len(COLUMNS)].min() >= 1 - 1e-12)
 
 
 @st.composite
@@ -165,13 +175,19 @@ def rows_of(count: int) -> dict[str, Any]:
         "gain": rng.integers(0, 10**6, count),
         "sex": rng.choice(["F", "M"], count),
         "job": rng.choice(["clerk", "farmer", "nurse", "other", "pilot"], count),
+        **{
+            column.name: as_given(column, np.resize(column.levels, count).tolist())
+            if column.reads == "levels"
+            else as_given(column, rng.uniform(-100, 30000, count).tolist())
+            for column in KINDS
+        },
     }
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_rows_are_encoded_alike_alone_and_in_a_long_table(mode: Mode) -> None:
     rows = rows_of(10_001)
-    encoder = Encoder(COLUMNS, mode)
+    encoder = Encoder(EVERY, mode)
     whole = encoder.encode(rows)
     for start in (0, 4095, 4096, 10_000):
         one = {name: values[start : start + 1] for name, values in rows.items()}

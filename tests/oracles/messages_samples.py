@@ -1,6 +1,7 @@
 """Small federations for the tests of noisy messages, and one party against a scripted peer."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ from training_specs import requested
 from typed import untyped
 
 from colonnade.data.kinds import NumericColumn
-from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
+from colonnade.data.labels import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
+from colonnade.errors import LabelMismatch
 from colonnade.ledger import Ledger
-from colonnade.methods.glm.losses import LOSSES, Penalty
+from colonnade.methods.glm.losses import LOSSES, Loss, Penalty
 from colonnade.methods.messages.plan import PrivateMessagesOptions, PrivateMessagesPlan
 from colonnade.methods.messages.protocol import private_messages_results
 from colonnade.protocols.agreement import charge_first, meet
@@ -27,19 +29,30 @@ from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 NAMES = ("clinic", "bank", "shop", "school")
-LABELS = {
-    "logistic": ClassLabel("y", ("no", "yes")),
-    "svm": ClassLabel("y", ("no", "yes")),
-    "least_squares": RealLabel("y", low=-2, high=2),
-    "poisson": CountLabel("y", low=0, high=4),
-    "gamma": RealLabel("y", low=0.5, high=8),
-}
+KINDS: tuple[Label, ...] = (
+    ClassLabel("y", ("no", "yes")),
+    RealLabel("y", low=-2, high=2),
+    CountLabel("y", low=0, high=4),
+    RealLabel("y", low=0.5, high=8),
+)
+
+
+def first_fitting(loss: Loss) -> Label:
+    for label in KINDS:
+        with suppress(LabelMismatch):
+            loss.check(label)
+            return label
+    raise LookupError(f"KINDS has no label that fits the loss {loss.name}")
+
+
+# Of all losses there are, so that one that is added is tested too.
+LABELS = {name: first_fitting(loss) for name, loss in LOSSES.items()}
 
 
 def labels(loss: str, rows: int, generator: np.random.Generator) -> NDArray[Any]:
     label = untyped(LABELS[loss])
-    if isinstance(label, ClassLabel):
-        return np.array(["no", "yes"])[generator.integers(0, 2, rows)]
+    if label.classes:
+        return np.array(label.classes)[generator.integers(0, 2, rows)]
     if isinstance(label, CountLabel):
         return generator.integers(0, 5, rows).astype(float)
     return generator.uniform(label.low, label.high, rows)

@@ -36,11 +36,13 @@ def apply(page: str, copy: Path) -> None:
         target = copy / file
         found = target.read_text(encoding="utf-8") if target.exists() else ""
         assert found.count(before) == 1 if before else not found, (page, file)
+        target.parent.mkdir(exist_ok=True)
         target.write_text(found.replace(before, after) if before else after, encoding="utf-8")
 
 
-def run(copy: Path) -> subprocess.CompletedProcess[str]:
+def run(copy: Path, *tests: str) -> subprocess.CompletedProcess[str]:
+    """The check of the example, or these tests with the sources of the copy."""
     environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
-    return subprocess.run(
-        [sys.executable, CHECK], cwd=copy, env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, *(("-m", "pytest", "-rA", *tests) if tests else (CHECK,))]
+    folder = ROOT if tests else copy
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -11,6 +11,7 @@ from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.local.protocol import LocalOptions
 from colonnade.methods.margin.plan import MarginOptions
+from colonnade.methods.messages.plan import PrivateMessagesOptions
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.one_shot.protocol import OneShotOptions
@@ -232,6 +233,7 @@ def test_methods_that_have_no_checks_say_whom_they_believe() -> None:
             NetworkOptions, task="classification", epsilon=8.0, delta=1e-5, regime="private-local", epochs=2
         ),
         requested(EncryptedOptions, epsilon=1.0, delta=1e-5),
+        requested(PrivateMessagesOptions, epsilon=1.0, delta=1e-5),
     ]
     for request in requests:
         plan = request.plan(group, columns, 1000)

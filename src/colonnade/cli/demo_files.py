@@ -78,7 +78,7 @@ def patients() -> People:
         low, high = (float(f"{column.mean() + side * column.std():.3g}") for side in (-1.5, 1.5))
         declared[name] = ['kind = "numeric"', f"low = {low}", f"high = {high}"]
     return People(
-        "Tumour diagnosis from two houses",
+        "Tumour diagnosis from two organisations",
         {"clinic": list(values)[20:], "laboratory": list(values)[:20]},
         {**values, "diagnosis": np.array(classes, dtype=object)[data.target]},
         declared,

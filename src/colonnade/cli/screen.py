@@ -125,7 +125,7 @@ def progress(shown: bool = True, *, piped: bool = False) -> Iterator[Advance]:
         def advance(step: str, done: int, total: int) -> None:
             if step not in tasks:
                 tasks[step] = bars.add_task(STEPS.get(step, step), total=total)
-            bars.update(tasks[step], completed=done)
+            bars.update(tasks[step], completed=done, total=total)
 
         yield advance
 

@@ -8,7 +8,6 @@ import io
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -181,13 +180,6 @@ class FileRelation:
         if wrong:
             raise wrong
         self._file.check_unchanged()
-
-    def lines(self) -> int | None:
-        """How many lines a file of text has: about as many as rows, which are known only once all are read."""
-        if self.typed or self._file.packed:
-            return None
-        with self._file.path.open("rb") as content:
-            return sum(piece.count(b"\n") for piece in iter(partial(content.read, 1 << 20), b""))
 
     def check_unchanged(self) -> None:
         self._file.check_unchanged()

@@ -33,7 +33,6 @@ from colonnade.data.block import (
 from colonnade.data.coding import Coded, Declared, Problems, code
 from colonnade.data.declaring import expand_name, nearest_name
 from colonnade.data.documents import Document
-from colonnade.data.files import FileRelation
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
 from colonnade.data.schema import PublicSchema, Schema, blanks
 from colonnade.data.sources import FileSource, Source
@@ -96,10 +95,11 @@ class SourceRows:
             return
         kept, wrong = KeptRows(self._where), None
         try:
-            lines = self._rows.lines() if isinstance(self._rows, FileRelation) else None
+            # Their number, if somebody has asked for it: for a bar of progress alone nothing is read.
+            total = vars(self).get("count", 0)
             for ids, block in self._coded(self._schema.id_columns, _IDS, log):
                 kept.add(self._spelt(ids), block)
-                tell(kept.count, self.count if lines is None else lines)
+                tell(kept.count, total)
         except errors.DataError as error:
             wrong = error
         self._check_ids(kept.ids() if wrong is None else self._spelt_ids())

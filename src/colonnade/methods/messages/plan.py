@@ -30,6 +30,7 @@ from colonnade.privacy.guarantee import View
 from colonnade.privacy.observers import Coalition, OthersPart, PartOf, PartyView
 from colonnade.privacy.paper import PaperFigure
 from colonnade.privacy.sensitivity import messages
+from colonnade.protocols.assumptions import UNCHECKED
 from colonnade.protocols.dealt_noise import bits_for, in_views, near_enough
 from colonnade.protocols.plans import Options, Schemas, TrainingSpec, agreed, options_of
 from colonnade.protocols.session import array_digest
@@ -271,15 +272,16 @@ class PrivateMessagesPlan(ClippedPlan):
             return ()
         owners = self.group.owners
         events = {owner: self.event(owner) for owner in owners}
-        clips = "the others clip what they receive and keep to the public batches"
+        clips = f"the others clip what they receive and keep to the public batches{UNCHECKED}"
         views, coalitions = [], []
         for owner in owners:
             rest = tuple(other for other in owners if other != owner)
             seen = events[rest[0]]
             if len(rest) > 1:
                 seen = Composed(tuple(events[other] for other in rest))
-                agreed_by = f"{owner} does as agreed"
-                coalitions.append(View(Coalition(rest), PartOf(owner), events[owner], agreed_by))
+                coalitions.append(
+                    View(Coalition(rest), PartOf(owner), events[owner], f"{owner} runs the protocol")
+                )
             views.append(View(PartyView(owner), OthersPart(owner), seen, clips))
         return (*views, *coalitions)
 
