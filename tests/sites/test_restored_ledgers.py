@@ -66,6 +66,29 @@ def test_an_old_copy_of_a_ledger_is_refused_by_the_receipts_of_peers(
     assert states(run_job(kits, texts=TEXTS, job_id="j4")) == {"finished"}
 
 
+def test_what_no_copy_has_is_counted_by_lower_budgets_and_peers_go_on_with_a_ledger_begun_again(
+    tmp_path: Path,
+) -> None:
+    kits, ledger, budget = houses(tmp_path, ROOT, seeded=False), tmp_path / "bank.ledger", 5.0
+    write_party(tmp_path, "bank", budget=budget)
+    assert states(run_job(kits, texts=TEXTS, job_id="j1")) == {"finished"}
+    shutil.copy(ledger, tmp_path / "copy")
+    shown = max(total.epsilon for total in Ledger.open(ledger).totals())
+    assert states(run_job(kits, texts=TEXTS, job_id="j2")) == {"finished"}
+    spent = max(total.epsilon for total in Ledger.open(ledger).totals())
+    put_back(tmp_path, tmp_path / "copy")
+    outcomes = run_job(kits, texts=TEXTS, job_id="j3")
+    assert states(outcomes) == {"failed"} and charges(tmp_path, "bank") == 1
+    assert "nothing counts it by itself" in "".join(outcome["reason"] for outcome in outcomes.values())
+    # As the runbook says: by what the copy shows, and by what the lost run, which was like the first, cost.
+    write_party(tmp_path, "bank", budget=budget - 2 * shown)
+    ledger.rename(tmp_path / "kept")
+    assert run(["ledger", str(tmp_path / "bank.toml"), "--new"]) == 0
+    assert states(run_job(kits, texts=TEXTS, job_id="j4")) == {"finished"}
+    assert states(run_job(kits, texts=TEXTS, job_id="j5")) == {"failed"}
+    assert 0 < max(total.epsilon for total in Ledger.open(ledger).totals()) <= budget - spent
+
+
 def test_receipts_outlive_the_kits_under_which_they_were_given(tmp_path: Path) -> None:
     kits = houses(tmp_path, ROOT, seeded=False)
     assert states(run_job(kits, texts=TEXTS, job_id="j1")) == {"finished"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -26,6 +27,12 @@ _CASES: tuple[Callable[[str], str], ...] = (
     str.title,
     str.casefold,
 )
+# What Python trims; it has no blanks past this one.
+_BLANKS = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace())
+
+
+def _is_whole(level: str) -> bool:
+    return level.isascii() and level.removeprefix("-").isdecimal()
 
 
 class LevelKind(Column):
@@ -120,15 +127,32 @@ class TextKind(LevelKind):
         attributes = {
             "keys_strings": list(known),
             "values_int64s": list(known.values()),
-            "default_int64": len(codes) + 1 if self.other is None else codes[self.other],
+            "default_int64": len(codes) + 1,
         }
         value = graph.input(name, text=True)
         level = graph.add("LabelEncoder", [value], attributes=attributes, domain="ai.onnx.ml")
-        return level, f"{name}: every category is one that is declared"
+        if self.other is not None:
+            clear, declared = (
+                graph.add("RegexFullMatch", [value], attributes={"pattern": pattern})
+                for pattern in self._patterns()
+            )
+            unknown = graph.add("Equal", [level, graph.constant(len(codes) + 1)])
+            another = graph.add("And", [clear, graph.add("Not", [declared])])
+            level = graph.either(graph.add("And", [unknown, another]), codes[self.other], level)
+        return level, f"{name}: every category is one that is declared, or text that the graph can judge"
+
+    def _patterns(self) -> tuple[str, str]:
+        """In RE2: what can be judged without folding letters past ASCII, and of that what may be a level or missing."""
+        rule, blanks = self.spelling, f"[{_BLANKS}]*"
+        exact = rule.case == rule.unicode == "exact"
+        levels = "|".join(re.escape(one) + r"(\.0+)?" * _is_whole(one) for one in self.levels)
+        folded = f"(?{'' if rule.case == 'exact' else 'i'}:{levels})"
+        declared = f"{blanks}{folded}{blanks}" if rule.trim else folded
+        return r"(?s).*" if exact else r"[\x00-\x7f]*", f"{declared}|{blanks}"
 
     def _spellings(self, level: str) -> Iterator[str]:
         # Whole numbers become such where a cell beside them was empty.
-        texts = [level, f"{level}.0"] if level.removeprefix("-").isdecimal() else [level]
+        texts = [level, f"{level}.0"] if _is_whole(level) else [level]
         forms = ["", *(form for form in get_args(declaring.UnicodeForm) if form != "exact")]
         for text, case, form, before, after in itertools.product(texts, _CASES, forms, ["", " "], ["", " "]):
             spelt = case(text)
