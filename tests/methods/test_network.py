@@ -410,7 +410,7 @@ def test_a_method_trains_what_the_estimator_would_and_as_it_was_planned(found: N
     assert np.array_equal(model.decision_function(rows), found.scores(found.frame.features(rows))[:, 0])
     held_out = HeldOut("classification", tuple(federation_of(200, seed=5, public=True).tables.values()))
     assert held_out.score(found) == pytest.approx(model.score(rows, y))
-    with pytest.raises(InputError, match="no network for regression"):
+    with pytest.raises(InputError, match="not a network for regression"):
         NeuralRegressor().fit(found)
     with pytest.raises(InputError, match="Fit it with NeuralClassifier"):
         LogisticRegression().fit(found)
