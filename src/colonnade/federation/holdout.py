@@ -135,7 +135,7 @@ def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) 
 
 def outcome_note(learnt: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
     """What a member notes of what was learnt, which everybody may know; or why no model was."""
-    note = {"learnt": learnt}
+    note = {"model_facts": learnt}
     if failure is None:
         return note
     return {**note, "failure": str(failure), "kind": type(failure).__name__}

@@ -21,7 +21,7 @@ STEPS = {
     "align": "finding the people in common",
     "columns": "sharing rows",
     "rehearsing": "rehearsing on synthetic people",
-    "phases": "judging",
+    "phases": "evaluating",
     "batches": "encrypted batches",
     "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",
 }
