@@ -110,8 +110,8 @@ class ModelDamaged(ModelError, number="E321"):
     """Such a file is cut off, or was altered after it was saved."""
 
 
-class ModelNewer(ModelError, number="E322"):
-    """Such a file was written by a newer version of Colonnade."""
+class ModelVersion(ModelError, number="E322"):
+    """Such a file was written by a version of Colonnade whose files this one does not read."""
 
 
 class SchemaError(InputError, number="E330"):

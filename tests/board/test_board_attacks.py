@@ -13,6 +13,7 @@ from two_houses import job_text
 
 from colonnade.board.access import LARGEST_FORM, MOST_FIELDS, Access
 from colonnade.board.workspace import Workspace
+from colonnade.federation.files import sealed_text
 from colonnade.ledger import Ledger
 
 HOLDER = "bank"
@@ -172,7 +173,7 @@ def test_a_reason_a_step_and_an_error_that_others_wrote_are_text(tmp_path: Path)
     growing(kit, "j6", HOSTILE)
     outcome = dict.fromkeys(("job", "step", "reason", "kind"), HOSTILE)
     outcome |= {"member": "bank", "id": "j6", "state": "failed"}
-    (kit.run_folder("j6") / "outcome.json").write_text(json.dumps(outcome))
+    (kit.run_folder("j6") / "outcome.json").write_text(sealed_text(outcome))
     (kit.path / "peers").mkdir()
     (kit.path / "peers" / "<img src=x onerror=alert(1)>.json").write_text("{}")
     ada = visit(kit.path)

@@ -16,6 +16,7 @@ from report_runs import hostile_run
 from two_houses import MEMBERS, charges, job_text, policy_text
 
 from colonnade.board.access import Access
+from colonnade.federation.files import write_sealed
 from colonnade.ledger import Ledger
 from colonnade.sites import approval
 from colonnade.sites.kit import Kit
@@ -141,9 +142,8 @@ def test_progress_is_live_and_the_page_shows_the_end(shown: Browser, full: tuple
     growing(kit, "j8b", "columns 2")
     until(lambda: shown.run("document.querySelector('[data-live=step]').textContent") == "columns 2")
     assert shown.run("document.querySelector('[data-live=sent]').textContent") == "2.0 kB"
-    (kit.run_folder("j8b") / "outcome.json").write_text(
-        '{"member": "bank", "job": "risk", "id": "j8b", "state": "failed", "step": "columns 2", "reason": "it stopped"}'
-    )
+    outcome = {"member": "bank", "job": "risk", "id": "j8b", "state": "failed", "step": "columns 2"}
+    write_sealed(kit.run_folder("j8b") / "outcome.json", outcome | {"reason": "it stopped"})
     until(lambda: "it stopped" in shown.run("document.body ? document.body.innerText : ''"))
 
 

@@ -20,7 +20,7 @@ from colonnade.board.workspace import Workspace
 from colonnade.cli.app import run
 from colonnade.crypto.sealing import SigningKey
 from colonnade.errors import LedgerLocked, PeerTimeout
-from colonnade.federation.files import LOG, PROGRESS
+from colonnade.federation.files import LOG, PROGRESS, sealed_text
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export, load_export, read_export, signing_key
 from colonnade.ledger.release import LedgerLine, Receipt, Release
@@ -178,7 +178,8 @@ def test_where_approvers_have_keys_their_own_key_signs_and_is_not_kept(tmp_path:
 
 
 def test_thousands_of_runs_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = {"name": "risk", "task": "pca", "rows": 3, "learnt": {"a": 1}, "plan": {"epsilon": 1.0}}
+    plan = {"spec": {"epsilon": 1.0}}
+    facts = {"name": "risk", "task": "pca", "rows": 3, "model_facts": {"a": 1}, "plan": plan}
     write_runs(tmp_path / "runs", facts, [f"run-{number:05}" for number in range(2000)])
     os.utime(tmp_path / "runs", (1.0, 1.0))
     ada = visit(tmp_path)
@@ -221,17 +222,17 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     assert "waits for approval" in ada.get("/runs").text and "shop" in ada.get("/runs/j5").text
     outcome = {"member": "bank", "job": "risk", "id": "j5", "state": "failed", "step": "columns 0"}
     outcome |= {"kind": "PeerTimeout", "reason": "it <b>"}
-    (job / "outcome.json").write_text(json.dumps(outcome))
+    (job / "outcome.json").write_text(sealed_text(outcome))
     page = ada.get("/runs/j5").text
     assert "it &lt;b&gt;" in page and "colonnade job submit" in page and "no record to go on from" in page
     assert f"{PeerTimeout.number}: " in page, "what the error means and what to do"
     (job / "journal").write_text("")
     assert "colonnade job resume j5" in ada.get("/runs/j5").text
     # What the ledger was charged for goes on; a job that somebody declined was never begun, and stays declined.
-    (job / "outcome.json").write_text(json.dumps({**outcome, "run": "8c11"}))
+    (job / "outcome.json").write_text(sealed_text({**outcome, "run": "8c11"}))
     assert "colonnade job resume j5" in ada.get("/runs/j5").text
     for kind in ("NotApproved", "RemoteProtocolError"):
-        (job / "outcome.json").write_text(json.dumps({**outcome, "run": "77aa", "kind": kind}))
+        (job / "outcome.json").write_text(sealed_text({**outcome, "run": "77aa", "kind": kind}))
         page = ada.get("/runs/j5").text
         assert "job resume" not in page and "gone on with" not in page and "colonnade job submit" in page
     assert "failed" in ada.get("/runs").text

@@ -225,7 +225,7 @@ def test_a_killed_run_is_listed_kept_and_finished(killed: Project, cli: Cli) -> 
     release = MomentRelease.load(killed.path("runs/first/release.npz"))
     model = Stored.load(killed.path("runs/first")).whole
     assert facts["run"] == release.run and model is not None and model.run == release.run
-    assert facts["learnt"]["features"] and killed.charges("bank") == charged
+    assert facts["model_facts"]["features"] and killed.charges("bank") == charged
     for verb in ("show", "report"):
         assert run([verb, "runs/first"]) == 0
     assert "there is nothing to recover" in cli("recover first", code=INPUT)
@@ -234,7 +234,7 @@ def test_a_killed_run_is_listed_kept_and_finished(killed: Project, cli: Cli) -> 
     recovered, whole = (
         one_object(killed.path(f"runs/{name}/facts.json").read_text()) for name in ("first", "second")
     )
-    assert recovered.keys() == whole.keys() and recovered["learnt"].keys() == whole["learnt"].keys()
+    assert recovered.keys() == whole.keys() and recovered["model_facts"].keys() == whole["model_facts"].keys()
     assert recovered["guarantees"] == whole["guarantees"] and recovered["requested"] == whole["requested"]
 
 

@@ -154,7 +154,7 @@ def test_weights_that_no_guarantee_covers_are_in_no_shared_file(project: Project
     project.edit("job.toml", '"moments"', '"one-shot"')
     assert train(project, "--output", "run") == 0
     facts = json.loads(Path("run/facts.json").read_text())
-    assert facts["learnt"]["split"] and facts["learnt"]["coefficients"] == []
+    assert facts["model_facts"]["split"] and facts["model_facts"]["coefficients"] == []
     assert sorted(path.name for path in Path("run/parties").glob("*.model.json")) == ["bank.model.json"]
     assert not Path("run/model.json").exists()
 

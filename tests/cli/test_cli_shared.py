@@ -30,7 +30,7 @@ from colonnade.runtime.party import Party
 ROWS = 120
 # So few ids to a frame that one party's many ids take its numbers beyond what one byte holds.
 FEW_POINTS = 4
-FROM_NOISE = ("learnt", "spectrum", "notes", "digest")
+FROM_NOISE = ("model_facts", "spectrum", "notes", "digest")
 METHODS = {
     "moments": "",
     "functional": "",

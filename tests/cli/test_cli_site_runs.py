@@ -1,4 +1,4 @@
-"""Every verb that takes a run takes a site's, and those that earlier versions left are read or refused by name."""
+"""Every verb that takes a run takes a site's, and those that other versions left are refused by name."""
 
 import json
 import shutil
@@ -10,10 +10,13 @@ from cli_project import Cli
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, job_text, split
 
-from colonnade.federation.files import FORMAT, sealed_text
+from colonnade import MomentRelease
+from colonnade.errors import ModelVersion
+from colonnade.models.files.linear_file import ModelFile
+from colonnade.models.files.membership import TrainingMembership
 from colonnade.sites.kit import Kit
 
-KEPT = Path(__file__).parent / "kept" / "0.1.0"
+KEPT = Path(__file__).parent / "kept"
 INPUT = 3
 
 
@@ -96,24 +99,45 @@ def test_a_run_of_a_kit_is_audited(kits: dict[str, Kit], cli: Cli) -> None:
     assert "audit" in (folder / "report.html").read_text()
 
 
+def test_what_this_version_wrote_is_read(tmp_path: Path, cli: Cli) -> None:
+    folder = KEPT / "0.2.0" / "moments"
+    rows = tmp_path / "new.csv"
+    rows.write_text("id,age,visits\nann,0.1,0.2\np1,0.9,0.8\n")
+    assert "60 people" in cli("show", str(folder))
+    assert "ann" in cli("predict", str(folder / "model.json"), "--rows", str(rows))
+    assert MomentRelease.load(folder / "release.npz").rows == 60
+    assert len(TrainingMembership.load(folder / "people.npz")) == 60
+
+
+def test_what_0_1_wrote_is_refused_by_name_and_hides_no_other_run(tmp_path: Path, cli: Cli) -> None:
+    written = "was written by Colonnade 0.1, which this version does not read. Read it with 0.1"
+    folder = shutil.copytree(KEPT / "0.1.0" / "moments", tmp_path / "old")
+    (tmp_path / "site").mkdir()
+    shutil.copy(KEPT / "0.1.0" / "outcome.json", tmp_path / "site")
+    shutil.copytree(KEPT / "0.2.0" / "moments", tmp_path / "run")
+    for run in ("old", "site"):
+        for verb in ("show", "report", "audit"):
+            assert written in cli(verb, str(tmp_path / run), code=INPUT)
+    states = [line["state"] for line in cli.facts("runs", str(tmp_path))["runs"]]
+    assert states == ["unreadable", "done", "unreadable"]
+    assert written in cli("report", str(tmp_path / "run"), "--with", str(folder), code=INPUT)
+    (folder / "facts.json").unlink()
+    reads = (ModelFile.load, MomentRelease.load, TrainingMembership.load)
+    for name, read in zip(("model.json", "release.npz", "people.npz"), reads, strict=True):
+        with pytest.raises(ModelVersion, match=f"{name} {written}"):
+            read(folder / name)
+
+
 def test_a_run_of_a_form_that_is_not_known_is_refused_by_name(tmp_path: Path, cli: Cli) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(KEPT / "one-process" / "moments", folder)
+    folder = shutil.copytree(KEPT / "0.2.0" / "moments", tmp_path / "run")
     facts = json.loads((folder / "facts.json").read_text())
-    assert "format" not in facts, "records of the first form have no number"
-    cli("show", str(folder))
-    assert json.loads(sealed_text(facts))["format"] == FORMAT
     (folder / "facts.json").write_text(json.dumps(facts | {"format": "two"}))
     assert "which never was" in cli("show", str(folder), code=INPUT)
-    unknown = {"format": 99}
-    (folder / "facts.json").write_text(json.dumps(facts | unknown))
-    newer = "format 99; this version of Colonnade reads up to 2"
-    for verb in ("show", "report", "audit", "export"):
-        words = ("--card", str(tmp_path / "card.md")) if verb == "export" else ()
-        assert newer in cli(verb, str(folder), *words, code=INPUT)
+    (folder / "facts.json").write_text(json.dumps(facts | {"format": 99}))
+    newer = "format 99; this version of Colonnade reads format 2"
+    for verb in ("show", "report", "audit"):
+        assert newer in cli(verb, str(folder), code=INPUT)
     shutil.move(folder, tmp_path / ".run.draft")
     (tmp_path / ".run.draft" / "facts.json").unlink()
-    (tmp_path / ".run.draft" / "paid.json").write_text(
-        json.dumps({**unknown, "facts": facts, "components": None})
-    )
+    (tmp_path / ".run.draft" / "paid.json").write_text('{"format": 99}')
     assert newer in cli("recover", str(folder), code=INPUT)

@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 
 from colonnade.cli.app import run
+from colonnade.federation.files import sealed_text
 
 CASES = Path(__file__).parent / "cases"
 GROUPS = ("files", "options", "environments", "tampering", "signals")
@@ -159,6 +160,9 @@ class Changes:
 
     def untell(self, name: str, where: str) -> None:
         self.tell(name, where, gone=True)
+
+    def seal(self, name: str) -> None:
+        self.write(name, sealed_text(json.loads(self._text(name))))
 
     def sqlite(self, name: str, statement: str) -> None:
         """Run statements in an SQLite file, such as a ledger, behind everybody's back."""

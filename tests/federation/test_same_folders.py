@@ -81,7 +81,7 @@ def of(facts: dict[str, Any], member: str) -> dict[str, Any]:
     own = dict(facts)
     for field in ("ledgers", "before"):
         own[field] = {owner: held for owner, held in facts[field].items() if owner == member}
-    own_share(own["learnt"], member)
+    own_share(own["model_facts"], member)
     flows = [flow for flow in facts["traffic"]["flows"] if flow["from"] == member]
     sent: dict[str, int] = {}
     for flow in flows:
@@ -143,7 +143,7 @@ def same_file(one: Path, other: Path, member: str) -> None:
         assert [step for step in steps[0] if step != "sealed hello"] == steps[1]
     elif one.name == "outcome.json":
         mine, alone = (steady(json.loads(path.read_text())) for path in (one, other))
-        own_share(alone["learnt"], member)
+        own_share(alone["model_facts"], member)
         assert {**mine, "id": ""} == alone
     elif one.name == "facts.json":
         mine, all_of = (json.loads(path.read_text()) for path in (one, other))

@@ -38,7 +38,7 @@ from colonnade.privacy.events import event_from_data
 from colonnade.protocols.plans import guarantees_of
 
 WORDS = {"keepers": "computing_parties", "judged": "evaluated", "intermediate": "private-messages"}
-WORDS["asked"] = "requested"
+WORDS |= {"asked": "requested", "judgement": "evaluation"}
 CANARY = "7731"
 SPENT = ("dataset", "unit", "observer", "epsilon", "delta", "left", "entries")
 TOTALS = (*SPENT[:5], "budget_epsilon", *SPENT[5:], "reproducible", "part", "otherwise")

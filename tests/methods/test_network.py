@@ -26,7 +26,7 @@ from colonnade.errors import (
     InputError,
     ModelDamaged,
     ModelError,
-    ModelNewer,
+    ModelVersion,
     NotInstalled,
     OnlyForPublicData,
     PlanError,
@@ -564,7 +564,7 @@ def test_files_that_are_cut_altered_newer_or_missing_are_refused_by_name(kept: P
     for changed, error, said in (
         (text[:-40], ModelDamaged, "cut off"),
         (text.replace('"bound": 1', '"bound": 2'), ModelDamaged, "was altered after it was saved"),
-        (text.replace('"version": 1', '"version": 2'), ModelNewer, "Upgrade Colonnade"),
+        (text.replace('"version": 2', '"version": 3'), ModelVersion, "Upgrade Colonnade"),
     ):
         path.write_text(changed)
         with pytest.raises(error, match=said):

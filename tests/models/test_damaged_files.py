@@ -12,7 +12,7 @@ import pytest
 
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.declaring import Spelling
-from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError, ModelNewer
+from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError, ModelVersion
 from colonnade.models.files.document import _digest
 from colonnade.models.files.linear_file import ModelFile, model_file, parts_of
 from colonnade.models.files.membership import IdRules, TrainingMembership
@@ -119,9 +119,9 @@ def test_a_model_with_a_matching_digest_is_read_or_refused(
 @pytest.mark.parametrize(
     ("change", "kind", "why"),
     [
-        ({"version": 2}, ModelNewer, "version 2"),
-        ({"version": "1"}, ModelDamaged, "version"),
-        ({"version": 0}, ModelDamaged, "version"),
+        ({"version": 3}, ModelVersion, "format 3"),
+        ({"version": "2"}, ModelDamaged, "format '2'"),
+        ({"version": 0}, ModelDamaged, "format 0"),
         ({"kind": "Forest"}, ModelError, "Forest"),
         ({"format": "colonnade moment release"}, ModelError, "is not a model"),
     ],

@@ -13,7 +13,6 @@ from colonnade.data.labels import LabelBlock
 from colonnade.errors import LabelMismatch, Misdeclared, SchemaError, UnknownKey
 from colonnade.federation.federation import Federation
 from colonnade.models.available import available_models, rank_columns
-from colonnade.models.files import release_file
 from colonnade.models.uncertainty import noise_uncertainty
 
 KINDS = ("two", "real", "three")
@@ -122,24 +121,12 @@ def _at_full_weight(view: MomentRelease) -> Any:
     return np.rint(view.matrix * np.outer(scale, scale)).astype(np.int64)
 
 
-def test_a_release_of_several_labels_is_kept_whole_and_one_of_one_as_before(
-    release: MomentRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, one, version in (
-        ("whole", release, 4),
-        ("view", release.for_label("spent"), 4),
-        ("alone", PEOPLE.release("two"), 2),
-    ):
-        one.save(tmp_path / name)
-        described, _ = release_file.read_release(tmp_path / name)
-        assert described["version"] == version
-        again = MomentRelease.load(tmp_path / name)
+def test_a_release_of_several_labels_is_kept_whole(release: MomentRelease, tmp_path: Path) -> None:
+    for one in (release, release.for_label("spent"), PEOPLE.release("two")):
+        one.save(tmp_path / "one")
+        again = MomentRelease.load(tmp_path / "one")
         assert again.labels == one.labels and np.array_equal(again.matrix, one.matrix)
         assert again.border == one.border
-    # Colonnade of before reads up to version 3, and says so.
-    monkeypatch.setattr(release_file, "VERSION", 3)
-    with pytest.raises(Exception, match="version 4 of the format, and this Colonnade reads up to 3"):
-        MomentRelease.load(tmp_path / "whole")
 
 
 def test_principal_components_are_those_of_any_view(release: MomentRelease) -> None:

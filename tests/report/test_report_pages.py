@@ -66,7 +66,7 @@ def regression_run() -> tuple[Facts, Federation]:
 
 
 def effects_of(facts: Facts, column: str) -> dict[str, tuple[float, float]]:
-    (row,) = facts["learnt"]["by_column"]
+    (row,) = facts["model_facts"]["by_column"]
     (found,) = [item for item in row["columns"] if item["column"] == column]
     return {point["at"]: (point["effect"], point["half_width"]) for point in found["points"]}
 
@@ -79,16 +79,17 @@ def test_effects_are_in_the_units_and_at_the_values_that_people_know() -> None:
     town = effects_of(facts, "town")
     assert town["south"][0] - town["north"][0] == pytest.approx(20, abs=4)
     assert abs(effects_of(facts, "idle")["1"][0]) <= effects_of(facts, "idle")["1"][1]
-    assert [item["column"] for item in facts["learnt"]["by_column"][0]["columns"]] == ["age", "town", "idle"]
+    (row,) = facts["model_facts"]["by_column"]
+    assert [item["column"] for item in row["columns"]] == ["age", "town", "idle"]
 
 
 def test_intervals_in_the_facts_are_those_of_the_release() -> None:
     facts, federation = regression_run()
     found = noise_uncertainty(there(federation.runs[-1].release))
     assert found is not None
-    intervals = facts["learnt"]["intervals"]
+    intervals = facts["model_facts"]["intervals"]
     assert np.allclose(intervals["half_widths"], found.half_widths)
-    assert np.allclose(intervals["coefficients"], facts["learnt"]["coefficients"])
+    assert np.allclose(intervals["coefficients"], facts["model_facts"]["coefficients"])
     assert intervals["rate"] == 0.95 and "sampling error" in intervals["covers"]
     for text in (run_text(facts, verbose=True), Tags(run_page(facts)).text):
         assert intervals["covers"] in text
@@ -106,11 +107,11 @@ def test_no_intervals_are_claimed_for_coefficients_of_another_rule() -> None:
     _, federation = private_run()
     model = LogisticRegression(ridge=50.0).fit(untyped(federation.runs[-1].release))
     facts = facts_with(model, federation, "Ridge")
-    assert "intervals" not in facts["learnt"]
+    assert "intervals" not in facts["model_facts"]
     assert "within noise" not in run_text(facts) and 'class="effect faint"' not in run_page(facts)
     assert all(
         point["half_width"] is None
-        for row in facts["learnt"]["by_column"]
+        for row in facts["model_facts"]["by_column"]
         for column in row["columns"]
         for point in column["points"]
     )
@@ -148,7 +149,7 @@ def test_what_stays_at_home_is_on_the_partys_own_page_and_nowhere_else() -> None
     assert "137 of 300" in page and "For bank only" in page and f"{seconds:.2f} s" in page and seconds > 0
     for entry in ledger_facts(federation.ledgers["bank"]).entries:
         assert entry.hash in page and entry.what in page
-    whole = run_facts(run, federation, name="Risk", model_facts=facts["learnt"])
+    whole = run_facts(run, federation, name="Risk", model_facts=facts["model_facts"])
     shared = json.dumps(plain(whole.to_data()))
     assert "137 of 300" not in other and '"clipped' not in shared and '"seconds"' not in shared
     assert ledger_facts(federation.ledgers["bank"]).head not in other

@@ -101,8 +101,8 @@ def test_a_split_model_is_bit_for_bit_that_of_one_process_and_stays_split(kits: 
     whole = in_process(SPLIT).runs[0]
     for party in PARTIES:
         assert own_weights(kits[party], party, "j1") == part_of(SPLIT, whole, party)
-        assert outcomes[party]["learnt"]["coefficients"] == []
-    assert outcomes["server"]["learnt"]["split"]
+        assert outcomes[party]["model_facts"]["coefficients"] == []
+    assert outcomes["server"]["model_facts"]["split"]
     assert not (kits["server"].run_folder("j1") / "parties").exists()
 
 
@@ -166,7 +166,7 @@ def test_a_judgement_that_a_site_refuses_is_left_out(tmp_path: Path, monkeypatch
     finished(run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(epsilon=4.0) + "held_out = 0.5\n")))
     for name in MEMBERS:
         facts = facts_of(kits[name])
-        assert "evaluated" not in facts and facts["learnt"]["coefficients"]
+        assert "evaluated" not in facts and facts["model_facts"]["coefficients"]
         assert any("was not evaluated on the people held out" in note for note in facts["notes"])
     assert [charges(tmp_path, party) for party in PARTIES] == [1, 1]
 

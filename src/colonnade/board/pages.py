@@ -274,7 +274,7 @@ def compare_page(board: Board, request: Request) -> Response:
     shown = []
     for run in chosen:
         with readable(run):
-            evaluated, bars = evaluation_section(run.run.evaluated), charts(run.run.learnt, SHOWN_BARS)
+            evaluated, bars = evaluation_section(run.run.evaluated), charts(run.run.model_facts, SHOWN_BARS)
             shown.append({"row": _row(run), "name": run.path.name, "evaluated": evaluated, "charts": bars})
     names = [run.path.name for run in chosen]
     return board.page(

@@ -57,7 +57,6 @@ def _done(folder: RunFolder) -> Facts:
         "record": folder.run,
         "verdict": verdict(folder.run),
         "evaluated": evaluation_section(folder.run.evaluated, drawn=False),
-        "unsealed": folder.unsealed,
         "downloads": [file for file in DOWNLOADS if (folder.path / file).is_file()],
         "own_pages": own_pages(folder),
         "released": _is_released(folder),
@@ -142,7 +141,7 @@ def _way_on(workspace: Workspace, folder: RunFolder) -> tuple[str, str]:
     if not (folder.recorded and facts.get("id")):
         again = "Run the job again when that is put right; a new run is charged anew."
         return again, f"colonnade show {folder.path}"
-    # Earlier versions noted no run, so that no ledger can be asked.
+    # Of a process that ended without a word no run is known, so that no ledger can be asked.
     if "run" in facts and not charged_for(workspace, str(facts["run"])):
         nothing = (
             "Nothing was charged for it here. When its reason is put right, whoever has the administrator's kit "

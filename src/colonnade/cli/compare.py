@@ -8,7 +8,7 @@ from typing import Any
 from colonnade.cli import screen
 from colonnade.cli.screen import Answer, argument, check_least, flag, option, progress
 from colonnade.errors import InputError, PrivacyError
-from colonnade.federation.files import json_text
+from colonnade.federation.files import sealed_text
 from colonnade.report.plain import now
 from colonnade.runs.drafts import new_folder, uninterrupted
 from colonnade.runs.reading import RUNS
@@ -70,7 +70,7 @@ def compare(
         with uninterrupted():
             record = comparison_facts(comparison, name=agreed.name).model_copy(update={"time": now()})
             texts = {
-                "comparison.json": json_text(record.to_data()),
+                "comparison.json": sealed_text(record.to_data()),
                 "comparison.html": comparison_page(record),
                 "comparison.svg": comparison_picture(record),
             }

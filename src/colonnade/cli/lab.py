@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.cli.screen import PARTY_FILES, Answer, argument, check_least, flag, option, progress
 from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
-from colonnade.federation.files import FACTS, json_text
+from colonnade.federation.files import FACTS, sealed_text
 from colonnade.runs.drafts import new_folder, uninterrupted, write_named
 from colonnade.runs.reading import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
 
@@ -96,7 +96,7 @@ def attack(
             findings=findings,
         )
         with uninterrupted():
-            (folder.draft / FACTS).write_text(json_text(record.to_data()), encoding="utf-8")
+            (folder.draft / FACTS).write_text(sealed_text(record.to_data()), encoding="utf-8")
             (folder.draft / "attacks.txt").write_text(attack_text(record) + "\n", encoding="utf-8")
             drawn = draw_attacks(folder.draft / "attacks.svg", record)
             finished = folder.finish()
@@ -168,7 +168,7 @@ def audit(
         record = _audited(_subject_of_run(run), name, runs, draws, "people made up")
         with uninterrupted():
             write_named(run.path / "audit.svg", audit_drawing(record.findings))
-            write_named(run.path / AUDIT, json_text(record.to_data()))
+            write_named(run.path / AUDIT, sealed_text(record.to_data()))
             write_named(run.path / "report.html", page_of(run))
         picture = str(run.path / "audit.svg")
     else:
@@ -234,7 +234,7 @@ def _audit_job(
         target = AuditTarget(job.method, job.spec, group, schemas, rest)
         record = _audited(target, job.name, runs, draws, who)
         with uninterrupted():
-            (folder.draft / FACTS).write_text(json_text(record.to_data()), encoding="utf-8")
+            (folder.draft / FACTS).write_text(sealed_text(record.to_data()), encoding="utf-8")
             (folder.draft / "audit.txt").write_text(audit_text(record) + "\n", encoding="utf-8")
             (folder.draft / "audit.svg").write_text(audit_drawing(record.findings), encoding="utf-8")
             finished = folder.finish()
@@ -253,9 +253,7 @@ def _subject_of_run(run: RunFolder) -> AuditTarget:
     with readable(run):
         record, requested, plan = run.run, run.run.requested, run.run.plan
         if requested is None:
-            raise ModelError(
-                f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
-            )
+            raise ModelError(f"{run.path} does not say what was asked for. Audit its job file instead.")
         method = METHODS[requested.method]
         group = Group(
             tuple(requested.parties),

@@ -18,7 +18,6 @@ from colonnade.federation.party_file import PartyFile, party_files
 from colonnade.federation.train import prefix_job_errors
 from colonnade.methods.functional.method import notes_on
 from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.table import default_method, method_named, methods_for
 from colonnade.planning import forecast, recommend
@@ -109,7 +108,7 @@ def _promise_facts(
         "because": job.because,
         "rows": plan.rows,
         "held_out": job.held_out,
-        "judging": holdout_text(job),
+        "evaluation": holdout_text(job),
         "alignment": job.alignment,
         "features": features,
         "epsilon": job.epsilon,
@@ -185,7 +184,7 @@ def _checked(plan: dict[str, Any]) -> str:
     verify = plan.get("verify", "none")
     if verify != "none" or "verify" not in plan or plan["threshold"] > 1:
         return _CHECKED[verify]
-    products = plan["protocol"] == MarginPlan.protocol or plan["spec"].get("conditional", False)
+    products = plan["spec"]["method"] == "margin" or plan["spec"].get("conditional", False)
     return _CHECKED[verify] + _COULD.format("all" if products else "rows")
 
 
@@ -327,7 +326,7 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
         notes.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
     if facts["held_out"]:
         notes.append(
-            f"Of {facts['common']:,} people in common {facts['held_out']:g} are held out. {facts['judging']}"
+            f"Of {facts['common']:,} people in common {facts['held_out']:g} are held out. {facts['evaluation']}"
         )
     if facts["alignment"] == "auto" and set(facts["people"].values()) == {facts["common"]}:
         notes.append(

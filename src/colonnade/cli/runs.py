@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.screen import LABEL, RUN, VERBOSE, Answer, argument, check_free, note, option
+from colonnade.cli.screen import LABEL, RUN, VERBOSE, Answer, argument, check_free, option
 from colonnade.errors import InputError
 from colonnade.report.plain import table_lines
 from colonnade.runs import reading, recovery
@@ -118,16 +118,8 @@ def show(run: Path = RUN, label: str | None = LABEL, verbose: bool = VERBOSE) ->
     return Answer(folder.facts, text)
 
 
-UNSEALED = (
-    "{path} has no digest, so a change to it would not be seen: an earlier version wrote it, or the digest was taken "
-    "out. What each party was charged is in its ledger."
-)
-
-
 def _of_label(run: reading.RunFolder, label: str | None) -> reading.RunFolder:
-    """The run with the model of one of its labels in the first's place; of facts that could be changed it says so."""
-    if run.unsealed:
-        note(UNSEALED.format(path=run.record))
+    """The run with the model of one of its labels in the first's place."""
     if label is None:
         return run
     from colonnade.report.text import record_of_label

@@ -76,8 +76,8 @@ _MAX_SHOWN = 60
 _NO_LETTERS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 # What makes text run the other way, so that a line reads as another.
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-# Names of 0.1 that are others now.
-_RENAMED = {"intermediate": "private-messages"}
+# Methods and keys of job and policy files that 0.1 called otherwise.
+_RENAMED = {"intermediate": "private-messages", "embeddings": "network", "keepers": "computing_parties"}
 
 
 def nearest_name(name: str, choices: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from colonnade.errors import ModelDamaged, ModelNewer
+from colonnade.errors import ModelDamaged, ModelVersion
 
 OWN, SHARED, FOLDER = 0o600, 0o644, 0o700
 FACTS, OUTCOME, LOG, JOURNAL = "facts.json", "outcome.json", "log.jsonl", "journal"
@@ -56,7 +56,7 @@ def open_own(path: Path) -> TextIO:
 
 
 FORMAT = 2
-"""Of the records in a run's folder. Those of the first form have no number."""
+"""Of the records in a folder of a run, an attack or a comparison."""
 
 
 def plain(value: Any) -> Any:
@@ -96,14 +96,22 @@ def is_sealed(facts: Mapping[str, Any]) -> bool:
 
 
 def check_format(facts: Mapping[str, Any], path: Path) -> None:
-    """Refuse a record whose form is not known here; one without a number is of the first."""
-    number = facts.get("format", 1)
+    """Refuse a record of another version; those of 0.1 have no number."""
+    check_version(facts.get("format", 1), path, current=FORMAT)
+
+
+def check_version(number: Any, path: Path, *, current: int) -> None:
+    """Refuse a file of another version than the current one, by name; all that are older were written by 0.1."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ModelDamaged(f"{path} says that it is of format {number!r}, which never was.")
-    if number > FORMAT:
-        raise ModelNewer(
-            f"{path} is a record of a run of format {number}; this version of Colonnade reads up to {FORMAT}. Upgrade "
-            "Colonnade."
+    if number < current:
+        raise ModelVersion(
+            f"{path} was written by Colonnade 0.1, which this version does not read. Read it with 0.1, or make it "
+            "again with this version."
+        )
+    if number > current:
+        raise ModelVersion(
+            f"{path} is of format {number}; this version of Colonnade reads format {current}. Upgrade Colonnade."
         )
 
 

@@ -148,7 +148,7 @@ class NoModel:
 
 def outcome_note(learnt: Mapping[str, Any], failure: NoModel | None) -> dict[str, Any]:
     """What a member notes of what was learnt, which everybody may know; or why no model was."""
-    note = {"learnt": learnt}
+    note = {"model_facts": learnt}
     if failure is None:
         return note
     return {**note, "failure": failure.text, "kind": failure.kind.__name__}

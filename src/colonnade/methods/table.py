@@ -69,9 +69,9 @@ def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
     """The method of that name, or a `JobError` that names the nearest one which can do the task."""
     able = [method.name for method in methods_for(task)]
     if name not in able:
-        what = "is none" if name not in METHODS else f"cannot do {task}"
+        what = "is not a method" if name not in METHODS else f"cannot do {task}"
         raise UnknownChoice(
-            f"{place}: {name!r} {what}; for {task} there are {', '.join(able)}.{nearest_name(name, able)}"
+            f"{place}: {name!r} {what}; for {task} take {', '.join(able)}.{nearest_name(name, able)}"
         )
     return METHODS[name]
 

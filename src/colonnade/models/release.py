@@ -291,7 +291,7 @@ class MomentRelease(ReadsPeople, NoRows):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> MomentRelease:
-        """The release that `save` wrote; a damaged or newer file is refused."""
+        """The release that `save` wrote; a damaged file and one of another version are refused."""
         described, matrix = read_release(path_of(path))
         try:
             return cls(matrix=matrix, **release_fields(described))

@@ -55,7 +55,7 @@ class SyntheticPeople:
     schemas: Mapping[str, PublicSchema]
     people: int
     tested: int = 0
-    seed: str = "invented people"
+    seed: str = "synthetic people"
     draw: int = 0
     _blocks: dict[str, Block] = field(default_factory=dict)
 

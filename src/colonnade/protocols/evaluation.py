@@ -119,8 +119,7 @@ class EvaluationPlan(SharedPlan):
     harmonics: int = FREQUENCIES
     bits: int = COARSE_BITS
 
-    protocol = "judging"
-    charged_as = "judgement"
+    charged_as = "evaluation"
 
     @cached_property
     def label(self) -> LabelBlock:
@@ -311,7 +310,7 @@ class EvaluationSpec(Spec):
     epsilon: float
     limits: tuple[Limit, ...] = ()
 
-    method = "judging"
+    method = "evaluation"
     in_shares = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EvaluationPlan:
@@ -451,7 +450,7 @@ async def open_sums(
         step="noise",
     )
     noisy = total(sums) + noise
-    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="judgement")
+    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="evaluation")
     return None if opened is None else np.asarray(opened[0], dtype=np.int64)
 
 

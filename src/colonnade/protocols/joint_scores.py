@@ -95,7 +95,6 @@ class ScoresPlan(Plan):
     spec: ScoresSpec
     beta: Fraction
 
-    protocol = "joint scores"
     charged_as = "scores"
     published = False
 

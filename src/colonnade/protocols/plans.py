@@ -225,8 +225,6 @@ class Plan(ABC):
     schemas: tuple[PublicSchema, ...]
     delta: float
 
-    protocol: ClassVar[str]
-    """The protocol's name, in plans that parties compare."""
     charged_as: ClassVar[str]
     """What a ledger calls the release of a run."""
     published: ClassVar[bool]
@@ -308,7 +306,6 @@ class Plan(ABC):
     def to_data(self) -> dict[str, Any]:
         """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
         return {
-            "protocol": self.protocol,
             "format": FORMAT,
             **group_data(self.group),
             "rows": self.rows,

@@ -22,7 +22,7 @@ from colonnade.privacy.observers import observer_text, observers_text, unit_text
 from colonnade.report import plain
 from colonnade.report import text as words
 from colonnade.report.evaluation import evaluation_section
-from colonnade.report.record import LearntRecord, PointRecord, RunRecord, SpectrumRecord
+from colonnade.report.record import ModelFactsRecord, PointRecord, RunRecord, SpectrumRecord
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,10 @@ def run_page(
         run=record.run,
         verdict=words.verdict(record),
         brought=[(party.name, words.brought_text(party)) for party in record.parties],
-        charts=charts(record.learnt),
+        charts=charts(record.model_facts),
         shown=SHOWN_COEFFICIENTS,
         shown_effects=SHOWN_EFFECTS,
-        effects=record.learnt.by_column[:SHOWN_ROWS],
+        effects=record.model_facts.by_column[:SHOWN_ROWS],
         flow_rows=[(sender, to, plain.size_text(size)) for sender, to, size in flows(record)],
         step_rows=[(step.step, step.rounds, plain.size_text(step.bytes)) for step in record.traffic.steps],
         forecast=words.forecast_section(record),
@@ -196,7 +196,7 @@ def run_page(
         audit=audit,
         alongside=alongside,
         plan_text=json.dumps(plan, ensure_ascii=False, indent=1, sort_keys=True),
-        none_stands_out=words.NONE_STANDS_OUT if record.learnt.none_stands_out else "",
+        none_stands_out=words.NONE_STANDS_OUT if record.model_facts.none_stands_out else "",
         would_hold=words.WOULD_HOLD,
         evaluated=evaluation_section(record.evaluated),
         labels=words.labels_section(record),
@@ -239,7 +239,7 @@ def environment(*packages: str) -> Environment:
     return templates
 
 
-def charts(learnt: LearntRecord, shown: int = SHOWN_COEFFICIENTS) -> list[dict[str, Any]]:
+def charts(learnt: ModelFactsRecord, shown: int = SHOWN_COEFFICIENTS) -> list[dict[str, Any]]:
     """For each row of coefficients, the largest of them as signed shares of the largest."""
     groups = []
     for name, row in list(zip(learnt.rows, learnt.coefficients, strict=True))[:SHOWN_ROWS]:

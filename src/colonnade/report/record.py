@@ -1,7 +1,7 @@
 """The record of a run: what `facts.json` holds, and all that text, page, card and board are made of.
 
 `facts.schema.json` beside this module is its JSON Schema. Numbers that are not finite are null in the file. What has a
-default here may be missing: an earlier version did not write it, or this run has nothing to say there.
+default here may be missing: the run has nothing to say there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from colonnade.federation.files import FORMAT
 from colonnade.markup import html_table
 from colonnade.privacy.observers import about_text
 
@@ -26,7 +27,9 @@ def _without_defaults(schema: dict[str, Any]) -> None:
 class Record(BaseModel):
     """A part of a record; what it was made of is what is written, and no default."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, json_schema_extra=_without_defaults)
+    model_config = ConfigDict(
+        frozen=True, populate_by_name=True, protected_namespaces=(), json_schema_extra=_without_defaults
+    )
 
     def to_data(self) -> dict[str, Any]:
         return self.model_dump(by_alias=True, exclude_unset=True)
@@ -150,7 +153,7 @@ class IntervalsRecord(Record):
     half_widths: list[list[Number]]
 
 
-class LearntRecord(Record):
+class ModelFactsRecord(Record):
     """A model as it may be shown; empty where noise left none."""
 
     features: list[str] = []
@@ -216,7 +219,7 @@ class LabelRecord(Record):
     model: str | None
     measured: dict[str, float] | None
     failure: str | None
-    learnt: LearntRecord = LearntRecord()
+    model_facts: ModelFactsRecord = ModelFactsRecord()
     evaluated: bool = False
 
 
@@ -293,7 +296,7 @@ class RunRecord(Record):
     version: str
     versions: dict[str, str] = {}
     task: str
-    method: str = ""
+    method: str
     run: str
     plan: dict[str, Any]
     rows: int
@@ -305,7 +308,7 @@ class RunRecord(Record):
     guarantees: list[GuaranteeRecord]
     noise: NoiseRecord | None
     collusion: str = ""
-    learnt: LearntRecord
+    model_facts: ModelFactsRecord
     spectrum: SpectrumRecord | None
     measured: dict[str, float] | None
     measured_on: int | None = None
@@ -317,7 +320,7 @@ class RunRecord(Record):
     evaluated: EvaluationRecord | None = None
     forecast: ForecastRecord | None = None
     requested: RequestRecord | None = None
-    format: int = 1
+    format: int = FORMAT
     digest: str = ""
 
     def about(self, item: GuaranteeRecord) -> str:
@@ -349,7 +352,7 @@ class FailureRecord(Record):
     stopped: StopRecord
     charged: dict[str, ChargeRecord]
     ledgers: dict[str, LedgerRecord]
-    format: int = 1
+    format: int = FORMAT
     digest: str = ""
 
 

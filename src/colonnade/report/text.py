@@ -57,7 +57,7 @@ def record_of_label(record: RunRecord, label: str | None) -> RunRecord:
         | {
             "labels": [first.model_copy(update={"evaluated": record.evaluated is not None}), *others],
             "task": _TASKS[one.kind],
-            "learnt": one.learnt,
+            "model_facts": one.model_facts,
             "measured": one.measured,
             "notes": [f"This is the model of {label}, in {one.model or 'no file'}.", *failed],
         }
@@ -262,7 +262,7 @@ def forecast_section(record: RunRecord) -> Section | None:
 
 def learnt_lines(record: RunRecord, width: int | None, *, verbose: bool = True) -> list[str]:
     """The columns that move the score most, with the noise's part in it; nothing where there is no model."""
-    learnt, spectrum, lines = record.learnt, record.spectrum, []
+    learnt, spectrum, lines = record.model_facts, record.spectrum, []
     if learnt.split:
         lines += ["", "What was learnt", *plain.wrapped([SPLIT], width)]
     lines += plain.wrapped(learnt.paper, width)

@@ -20,7 +20,6 @@ FAILED = "failed.json"
 BEGUN = "begun.json"
 """What a run notes of itself before it is charged (`colonnade.runs.recovery`)."""
 # What a run keeps as soon as it is opened: drafts that hold it are never removed.
-# The last: what a comparison of version 0.1 was charged for.
 PAID = ("release.npz", "model.json", "paid.json", "parties/*.model.json", "models/*")
 ATTEMPTS = 100
 POLITE = (signal.SIGTERM, signal.SIGHUP)

@@ -56,12 +56,7 @@ class RunFolder:
         state = self.facts.get("state")
         if self.recorded or state in (UNFINISHED, GOES_ON, "failed"):
             return str(state)
-        return "done" if self.facts.get("learnt") else "no model"
-
-    @property
-    def unsealed(self) -> bool:
-        """Whether its facts have no digest that shows a change: an earlier version wrote them, or somebody took it."""
-        return "digest" not in self.facts
+        return "done" if self.facts.get("model_facts") else "no model"
 
     @property
     def record(self) -> Path:
@@ -69,7 +64,7 @@ class RunFolder:
 
     @property
     def recorded(self) -> bool:
-        """Whether there is only what a member of a job noted: it failed, or an earlier version ran it."""
+        """Whether there is only what a member of a job noted: it failed, or was for scores."""
         return "member" in self.facts
 
 
@@ -109,26 +104,30 @@ def is_run(folder: Path) -> bool:
 
 def read_run(folder: Path) -> RunFolder:
     path = next(folder / name for name in RECORDS if (folder / name).is_file())
-    facts = _json(path)
-    if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
+    facts = _sealed(path)
+    if path.name == OUTCOME and not {"member", "state"} <= facts.keys():
         raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
-    check_format(facts, path)
-    if "digest" in facts and not is_sealed(facts):
-        raise ModelDamaged(
-            f"{path} was changed since the run wrote it: its digest is of other facts, so no ε in it can be trusted. "
-            "What each party was charged is in its ledger (`colonnade ledger PARTY`), and a report.html beside it may "
-            "be as it was. Put the file back as it was."
-        )
     return RunFolder(folder, facts)
 
 
-def _json(path: Path) -> Any:
+def _sealed(path: Path) -> dict[str, Any]:
+    """What a file of this version says, unchanged since it was written."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except (ValueError, RecursionError):
         raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
+    if not isinstance(facts, dict):
+        raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
+    check_format(facts, path)
+    if not is_sealed(facts):
+        raise ModelDamaged(
+            f"{path} was changed since the run wrote it: its digest is gone or of other facts, so no ε in it can be "
+            "trusted. What each party was charged is in its ledger (`colonnade ledger PARTY`), and a report.html "
+            "beside it may be as it was. Put the file back as it was."
+        )
+    return facts
 
 
 def runs_in(folder: Path) -> tuple[Path, ...]:
@@ -187,10 +186,7 @@ def with_facts(run: RunFolder) -> RunFolder:
             "report. The scores are in parties/NAME.scores.csv at the party that asked."
         )
     if run.recorded:
-        raise ModelError(
-            f"{run.path} has what {run.facts['member']} noted of a job, and no {FACTS}: an earlier version ran it. "
-            f"`colonnade show {run.path}` has what there is."
-        )
+        raise ModelDamaged(f"{run.path}: the run has ended, and its {FACTS} is gone. Put the file back.")
     return run
 
 
@@ -259,8 +255,8 @@ def run_line(run: RunFolder) -> dict[str, Any]:
             score = score_text(EvaluationRecord.model_validate(facts["evaluated"]))
     plan, epsilon = facts.get("plan"), facts.get("epsilon")
     if isinstance(plan, dict):
-        # What promises nothing has none; runs of 0.1 have it beside the rest of the plan.
-        epsilon = plan.get("spec", plan).get("epsilon") if facts.get("guarantees", True) else None
+        # What promises nothing has none.
+        epsilon = plan.get("spec", {}).get("epsilon") if facts.get("guarantees", True) else None
     return {
         "run": str(run.path),
         "name": facts.get("job") if run.recorded else facts.get("name"),
@@ -283,24 +279,17 @@ def page_of(run: RunFolder, alongside: Sequence[Path] = ()) -> str:
 
     path, audit = run.path / "audit.json", None
     try:
-        audit = audit_section(AuditRecord.model_validate(_facts(path))) if path.exists() else None
+        audit = audit_section(AuditRecord.model_validate(_sealed(path))) if path.exists() else None
     except ValidationError:
-        raise ModelError(
-            f"{path} was changed since it was written, or another version wrote it. Remove it, or audit again."
-        ) from None
+        raise ModelError(f"{path} was changed since it was written. Remove it, or audit again.") from None
     return run_page(run.run, [_section(folder) for folder in alongside], audit=audit)
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    facts = _json(path)
-    return facts if isinstance(facts, dict) else {}
 
 
 def _section(folder: Path) -> Section:
     from colonnade.report.comparison import section_of
 
     named = [folder / name for name in ("comparison.json", FACTS) if (folder / name).is_file()]
-    section = section_of(_facts(named[0] if named else folder / FACTS))
+    section = section_of(_sealed(named[0] if named else folder / FACTS))
     if section is None:
         raise InputError(
             f"--with: {folder} is neither of an attack nor of a comparison. Name a folder that `colonnade attack` or "

@@ -267,13 +267,13 @@ def recover_run(folder: Path) -> RunRecord:
     from colonnade.models.files.linear_file import Model, model_file
     from colonnade.models.release import MomentRelease
     from colonnade.report.html import run_page
-    from colonnade.report.record import LearntRecord, RequestRecord, RunRecord
+    from colonnade.report.record import ModelFactsRecord, RequestRecord, RunRecord
     from colonnade.runs.writing import write_labels, write_report
 
     try:
-        recorded = json.loads((folder / PAID).read_text(encoding="utf-8"))
-        facts, components = dict(recorded["facts"]), recorded["components"]
+        recorded = dict(json.loads((folder / PAID).read_text(encoding="utf-8")))
         check_format(recorded, folder / PAID)
+        facts, components = dict(recorded["facts"]), recorded["components"]
         spec = facts["requested"]
     except FileNotFoundError:
         raise ModelError(
@@ -301,7 +301,7 @@ def recover_run(folder: Path) -> RunRecord:
             more["notes"].append(f"No model was learnt: {trained.failure.text}")
         elif isinstance(trained.model, Model):
             model_file(trained.model, method=requested.method, run=record.run).save(folder / MODEL)
-            more["learnt"] = LearntRecord.model_validate(trained.model_facts)
+            more["model_facts"] = ModelFactsRecord.model_validate(trained.model_facts)
         models = [trained, *train_more(release, None)]
         more |= write_labels(folder, requested.method, record.run, release, models)
     record = record.model_copy(update=more)

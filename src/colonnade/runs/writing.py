@@ -148,7 +148,7 @@ def write_labels(
         if place and isinstance(one.model, Model):
             model_file(one.model, method=method, run=run).save(folder / file)
         learnt: dict[str, Any] = (
-            {"learnt": records.LearntRecord.model_validate(one.model_facts)} if place else {}
+            {"model_facts": records.ModelFactsRecord.model_validate(one.model_facts)} if place else {}
         )
         listed.append(
             records.LabelRecord(

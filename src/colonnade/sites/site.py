@@ -270,7 +270,7 @@ class _Participation:
                 written, failure = finish_run(
                     self.folder, job, ended, site, result, failure=failure, evaluation=evaluation
                 )
-                facts |= outcome_note(written.learnt.to_data(), failure)
+                facts |= outcome_note(written.model_facts.to_data(), failure)
         except OSError as error:
             raise CannotWrite(
                 f"{self.folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."

@@ -252,9 +252,9 @@ def _design(folder: Path, part: ModelFile | NetworkFile | None) -> tuple[Design,
     if isinstance(part, NetworkFile):
         return part.design, part.run
     try:
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        model_facts, run = facts["learnt"], str(facts["run"])
+        facts = dict(json.loads((folder / FACTS).read_text(encoding="utf-8")))
         check_format(facts, folder / FACTS)
+        model_facts, run = facts["model_facts"], str(facts["run"])
         if model_facts and "network" in model_facts:
             return Design.from_data(model_facts["network"]), run
     except (ValueError, KeyError, TypeError):

@@ -71,7 +71,7 @@ _ASSUMPTION = (
 class EncryptedOptions(Options):
     """How the descent goes. Left out, `batch` is 256 or all rows, and `learning_rate` 2, or 1: see `step_size`."""
 
-    method = "encrypted gradient"
+    method = "encrypted"
 
     approximation: Approximation = "taylor"
     initialisation: Initialisation = "zero"
@@ -124,7 +124,6 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     noise: tuple[tuple[str, Fraction], ...] = ()
 
-    protocol = "encrypted gradient"
     charged_as = "encrypted gradient"
     published = False
 

@@ -140,7 +140,6 @@ class FunctionalPlan(SharedPlan, plans.TrainingPlan, Layout):
     noises: tuple[BlockNoise, ...]
     verify: Verify = "none"
 
-    protocol = "functional mechanism"
     charged_as = "objective"
 
     @property

@@ -41,7 +41,6 @@ class LocalPlan(TrainingPlan):
     sigma_squared: Fraction
     bits: int = COARSE_BITS
 
-    protocol = "local perturbation"
     charged_as = "perturbed rows"
     published = True
 

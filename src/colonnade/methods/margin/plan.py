@@ -156,7 +156,6 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
     verify: Verify = "none"
     bits: int = COARSE_BITS
 
-    protocol = "noisy margin descent"
     charged_as = "margin"
     constants = 1
 

@@ -142,7 +142,6 @@ class PrivateMessagesPlan(ClippedPlan):
     variances: tuple[Fraction, ...] = ()
     bits: int = COARSE_BITS
 
-    protocol = "intermediate results"
     charged_as = "messages"
     published = False
 

@@ -63,7 +63,6 @@ class MomentsPlan(SharedPlan, plans.TrainingPlan, Layout):
     verify: Verify = "none"
     bits: int = COARSE_BITS
 
-    protocol = "noisy moments"
     charged_as = "moments"
 
     @property

@@ -199,7 +199,7 @@ class NetworkOptions(plans.Options):
     numbers.
     """
 
-    method = "embeddings"
+    method = "network"
 
     regime: Regime = "frozen"
     mechanism: Mechanism = "poisson-binomial"
@@ -281,8 +281,7 @@ class NetworkPlan(plans.TrainingPlan):
     label_trials: int = 0
     label_beta: Fraction = Fraction(0)
 
-    protocol = "embeddings"
-    charged_as = "embeddings"
+    charged_as = "network"
     published = False
 
     @property

@@ -71,7 +71,6 @@ class NoisyColumnsPlan(ClippedPlan):
     variances: tuple[Fraction, ...] = ()
     bits: int = COARSE_BITS
 
-    protocol = "noisy columns"
     charged_as = "columns"
     published = False
 

@@ -210,7 +210,6 @@ class GradientPlan(SharedPlan, plans.TrainingPlan, Layout):
     law: Law = "gaussian"
     verify: Verify = "none"
 
-    protocol = "noisy gradient"
     charged_as = "gradients"
     constants = 1
 

@@ -15,7 +15,7 @@ from typing import Any
 from colonnade import errors
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock
-from colonnade.federation.files import write_whole
+from colonnade.federation.files import check_version, write_whole
 from colonnade.markup import html_table
 from colonnade.models.inputs import InputSpec
 from colonnade.privacy.guarantee import Guarantee, delta_text, epsilon_text
@@ -108,7 +108,7 @@ IMPOSSIBLE = (
     errors.ColonnadeError,
 )
 FORMAT = "colonnade model"
-VERSION = 1
+VERSION = 2
 MODEL, PARTIES, PEOPLE = "model.json", "parties", "people.npz"
 MORE_MODELS = "model-{number}.json"
 """Models of the labels after the first, counted from 2."""
@@ -177,16 +177,7 @@ def read_document(path: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise errors.ModelError(f"{path} is not a model. Give the model.json of a run, or its folder.")
-    version = data.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise errors.ModelNewer(
-            f"{path} is written in version {version} of the format, and this Colonnade reads up to {VERSION}. Upgrade "
-            "Colonnade to read it."
-        )
-    if isinstance(version, bool) or version != VERSION or not isinstance(version, int):
-        raise errors.ModelDamaged(
-            f"{path} says that it is written in version {version!r} of the format, which never was."
-        )
+    check_version(data.get("version"), path, current=VERSION)
     given = data.pop("digest", None)
     try:
         same = given == _digest(data)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,8 @@ from colonnade.crypto.pseudonyms import keyed_digests
 from colonnade.data.declaring import Spelling
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.errors import ModelDamaged, ModelNewer, TrainedOn
-from colonnade.federation.files import whole_file
+from colonnade.errors import ModelDamaged, TrainedOn
+from colonnade.federation.files import check_version, whole_file
 from colonnade.models.files.document import DAMAGE
 from colonnade.randomness import Randomness, SystemRandomness
 
@@ -55,11 +56,11 @@ class IdRules:
 
 @dataclass(frozen=True, eq=False)
 class TrainingMembership:
-    """A set of ids that can be asked, and not read; `rules` are None in a list of format 1, which did not keep them."""
+    """A set of ids that can be asked, and not read."""
 
     key: bytes = field(repr=False)
     digests: NDArray[np.uint64] = field(repr=False)
-    rules: IdRules | None
+    rules: IdRules
     dataset: str = ""
     runs: tuple[str, ...] = ()
 
@@ -90,12 +91,6 @@ class TrainingMembership:
     def check_rules(self, party: str, schema: Schema) -> None:
         """Refuse to tell strangers from people on the list where ids are not read as they were in training."""
         requested = IdRules.of(schema)
-        if self.rules is None:
-            raise TrainedOn(
-                f"{party}: the list of people that the model was trained on is of an earlier version, which does not "
-                "say by which id column and rules it was made, so nobody can tell who is on it. Train again, or "
-                f"{NOISY}."
-            )
         if self.rules != requested:
             raise TrainedOn(
                 f"{party}: people were trained on under ids of {self.rules}; those to score are named by {requested}, "
@@ -104,8 +99,6 @@ class TrainingMembership:
             )
 
     def save(self, path: Path) -> None:
-        if self.rules is None:
-            raise ValueError("a list without rules is read and never written")
         about = {
             "format": FORMAT,
             "column": self.rules.column,
@@ -128,16 +121,11 @@ class TrainingMembership:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 key, digests = archive["key"].tobytes(), archive["digests"]
-                about = json.loads(archive["about"].tobytes()) if "about" in archive else None
+                # Those of 0.1 say nothing of themselves.
+                about: Any = json.loads(archive["about"].tobytes()) if "about" in archive else {"format": 1}
             if len(key) != KEY_BYTES or digests.dtype != np.uint64 or digests.ndim != 1:
                 raise damaged
-            if about is None:
-                return cls(key, digests, None)
-            if about["format"] > FORMAT:
-                raise ModelNewer(
-                    f"{path} is a list of people of format {about['format']}; this version of Colonnade reads up to "
-                    f"{FORMAT}. Install a newer Colonnade."
-                )
+            check_version(about["format"], path, current=FORMAT)
             rules = IdRules(about["column"], Spelling(**about["rules"]))
             return cls(key, digests, rules, str(about["dataset"]), tuple(map(str, about["runs"])))
         except DAMAGE:

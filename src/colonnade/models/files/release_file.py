@@ -18,21 +18,18 @@ from numpy.typing import NDArray
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock
-from colonnade.errors import CannotWrite, DataMissing, ModelDamaged, ModelError, ModelNewer
-from colonnade.federation.files import whole_file
+from colonnade.errors import CannotWrite, DataMissing, ModelDamaged, ModelError
+from colonnade.federation.files import check_version, whole_file
 from colonnade.models.files.document import DAMAGE, guarantees_from_data
 
 FORMAT = "colonnade moment release"
-VERSION = 4
-"""Since 4 there may be several labels, since 3 moments may be told apart by class; what is neither is written as
-version 2, which earlier ones read."""
+VERSION = 5
 _MEMBERS = ("header.npy", "matrix.npy", "digest.npy")
 
 
 def write_release(target: Path, described: Mapping[str, object], matrix: NDArray[np.int64]) -> None:
     """Write a release; a file of that name is replaced only once the new one is whole."""
-    version = VERSION if described.get("among") else 3 if described.get("conditional") else 2
-    data = {"format": FORMAT, "version": version, **described}
+    data = {"format": FORMAT, "version": VERSION, **described}
     header = json.dumps(data, ensure_ascii=False, sort_keys=True).encode()
     digest = _digest(header, matrix)
     try:
@@ -66,14 +63,7 @@ def read_release(source: Path) -> tuple[dict[str, Any], NDArray[np.int64]]:
         described = None
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise ModelError(f"{source} is not a moment release. Give a file that MomentRelease.save wrote.")
-    version = described.get("version")
-    if not isinstance(version, int) or version < 1:
-        raise ModelDamaged(f"{source} does not say in which version of the format it is written.")
-    if version > VERSION:
-        raise ModelNewer(
-            f"{source} is written in version {version} of the format, and this Colonnade reads up to {VERSION}. "
-            "Upgrade Colonnade to read it."
-        )
+    check_version(described.get("version"), source, current=VERSION)
     if digest != _digest(header, matrix):
         raise ModelDamaged(
             f"{source} was altered after it was saved: its digest does not match its contents. "
@@ -102,8 +92,7 @@ def release_fields(described: Mapping[str, Any]) -> dict[str, Any]:
         "plan": described["plan"],
         "run": described["run"],
         "reproducible": described["reproducible"],
-        # Files of version 1 hold all columns of their release.
-        "attributes": described.get("attributes", 0),
+        "attributes": described["attributes"],
         "conditional": described.get("conditional", False),
     }
 
