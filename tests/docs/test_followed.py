@@ -34,8 +34,7 @@ def digest(names: tuple[str, ...], root: Path = ROOT) -> str:
     announced = hashlib.sha256()
     for name in names:
         place = root / name
-        written = (path for form in ("*.py", "*.toml") for path in place.rglob(form))
-        for path in sorted(written) if place.is_dir() else [place]:
+        for path in sorted([*place.rglob("*.py"), *place.rglob("*.toml")]) if place.is_dir() else [place]:
             announced.update(f"{path.relative_to(root)}\0{path.read_text(encoding='utf-8')}\0".encode())
     return announced.hexdigest()
 

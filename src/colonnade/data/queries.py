@@ -64,7 +64,7 @@ class SqlText:
                 continue
             if part.get("type") == "SELECT_NODE":
                 yield from map(_UNTIED.format, self._loose(part, outer, None))
-                outer |= _names_in(part["from_table"])
+                outer |= _names(_sources(part["from_table"]))
             elif part.get("type") == "TABLE_FUNCTION":
                 part = {"arguments": part.get("function", {}).get("arguments")}
             elif part.get("class") == "SUBQUERY":
@@ -76,10 +76,7 @@ class SqlText:
             waiting += [(one, outer) for one in part.values()]
 
     def _loose(self, query: Tree, outer: frozenset[str], first: int | None = 0) -> Iterator[str]:
-        """What a subquery reads that is tied neither to its row nor to the first of its own sources.
-
-        With None, what subqueries in FROM, LATERAL or not, read beside a table to which they are not tied.
-        """
+        """Tables tied neither to the row nor to so many first ones; with None, of subqueries in FROM beside a table."""
         for part in query.get("children", ()):
             yield from self._loose(part, outer, first)
         if query["type"] not in ("SET_OPERATION_NODE", "SELECT_NODE"):
@@ -87,7 +84,10 @@ class SqlText:
         # What reads no table ties nothing: each of its columns may be anything.
         sources = [one for one in _sources(query.get("from_table")) if self.reads(one)]
         begin = sources[:first] if first is not None else [one for one in sources if "subquery" not in one]
-        tied = _tied(query, sources, outer, begin or sources[: first is None])
+        tied = outer - _names(_sources(query.get("from_table"))) | _names(begin or sources[: first is None])
+        ties, called = list(_ties(query)), Counter(map(_name_of, sources))
+        for _ in sources:
+            tied |= {to for one, to in ties if one <= tied and called[to] == 1}
         for source in sources:
             known = _name_of(source) in tied
             if "subquery" in source and not (known and first is None):
@@ -152,40 +152,25 @@ def _name_of(source: Tree) -> str:
     return str(source.get("alias") or source.get("table_name") or "").lower()
 
 
-def _names_in(source: Tree | None) -> frozenset[str]:
-    return frozenset(map(_name_of, _sources(source))) - {""}
-
-
-def _tied(select: Tree, sources: list[Tree], outer: frozenset[str], begin: list[Tree]) -> frozenset[str]:
-    """Outer tables, the sources to begin with, and those to which equalities lead from there."""
-    names = Counter(map(_name_of, sources))
-    tied = (outer - _names_in(select.get("from_table"))) | set(map(_name_of, begin))
-    ties = list(_ties(select))
-    for _ in sources:
-        tied |= {to for one, to in ties if one <= tied and names[to] == 1}
-    return tied
+def _names(sources: Iterable[Tree]) -> frozenset[str]:
+    return frozenset(map(_name_of, sources)) - {""}
 
 
 def _ties(select: Tree) -> Iterator[tuple[frozenset[str], str]]:
     """Rows of the first tables choose those of the second: by equal columns written with their tables, or by USING."""
-    yield from _equalities(select.get("where_clause"))
+    waiting = [(select.get("where_clause"), _names(_sources(select.get("from_table"))))]
     for join in _sources(select.get("from_table"), joins=True):
-        left, right = _names_in(join["left"]), _names_in(join["right"])
-        if join["join_type"] in ("INNER", "LEFT"):
-            into = right | left if join["join_type"] == "INNER" else right
-            yield from ((one, to) for one, to in _equalities(join["condition"]) if to in into)
-            yield from ((left, to) for to in right if join["using_columns"] and len(right) == 1)
-
-
-def _equalities(condition: Tree | None) -> Iterator[tuple[frozenset[str], str]]:
-    waiting = [condition or {}]
+        left, right = (_names(_sources(join[side])) for side in ("left", "right"))
+        chosen = {"INNER": left | right, "LEFT": right}.get(join["join_type"], frozenset())
+        waiting.append((join["condition"], chosen))
+        yield from ((left, to) for to in right & chosen if join["using_columns"] and len(right) == 1)
     while waiting:
-        part = waiting.pop()
-        if part.get("type") == "CONJUNCTION_AND":
-            waiting += part["children"]
-        elif part.get("type") == "COMPARE_EQUAL":
-            one, other = _table_of(part["left"]), _table_of(part["right"])
-            yield from ((frozenset({one}), other), (frozenset({other}), one)) if one and other else ()
+        condition, chosen = waiting.pop()
+        if condition and condition["type"] == "CONJUNCTION_AND":
+            waiting += [(part, chosen) for part in condition["children"]]
+        elif condition and condition["type"] == "COMPARE_EQUAL":
+            one, other = _table_of(condition["left"]), _table_of(condition["right"])
+            yield from ((frozenset({by}), to) for by, to in ((one, other), (other, one)) if to in chosen)
 
 
 def _table_of(expression: Tree) -> str:
