@@ -105,8 +105,7 @@ class Column(coding.Declared):
     def onnx(self, graph: Graph, name: str, mode: coding.Mode) -> str:
         """Its block in a graph, from an input of that name, in doubles; what would be refused becomes NaN.
 
-        ONNX has no rules of spelling: the graph knows each level in its usual spellings under the declared rule, and
-        any other text is the declared `other`, or stops the graph.
+        Text that is neither a usual spelling of a level nor surely the declared `other` stops the graph.
         """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -14,18 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data import declaring
-from colonnade.data.coding import Array, Coded, Mode, Problems, floats, levels, simplex, thermometer
+from colonnade.data.coding import POINTED, Array, Coded, Mode, Problems, floats, levels, simplex, thermometer
 from colonnade.data.graph import Graph
 from colonnade.data.kinds import MISSING, Column, Writer
 
-_CASES: tuple[Callable[[str], str], ...] = (
-    str,
-    str.lower,
-    str.upper,
-    str.capitalize,
-    str.title,
-    str.casefold,
-)
+_CASES: tuple[Callable[[str], str], ...] = str, str.lower, str.upper, str.capitalize, str.title, str.casefold
 
 
 class LevelKind(Column):
@@ -114,21 +108,30 @@ class TextKind(LevelKind):
                 object.__setattr__(self, member, self.spelling.spell(value))
 
     def _onnx_level(self, graph: Graph, name: str) -> tuple[str, str | None]:
-        codes = {level: code for code, level in enumerate(self.levels)}
+        codes, bad = {level: code for code, level in enumerate(self.levels)}, len(self.levels) + 1
         known = {spelt: code for level, code in codes.items() for spelt in self._spellings(level)} | codes
         known[""] = len(codes) if self.missing is None else codes[self.missing]
-        attributes = {
-            "keys_strings": list(known),
-            "values_int64s": list(known.values()),
-            "default_int64": len(codes) + 1 if self.other is None else codes[self.other],
-        }
+        table = {"keys_strings": [*known], "values_int64s": [*known.values()], "default_int64": bad}
         value = graph.input(name, text=True)
-        level = graph.add("LabelEncoder", [value], attributes=attributes, domain="ai.onnx.ml")
-        return level, f"{name}: every category is one that is declared"
+        level = graph.add("LabelEncoder", [value], attributes=table, domain="ai.onnx.ml")
+        if self.other is not None:
+            patterns = ({"pattern": pattern} for pattern in self._patterns())
+            clear, declared = (graph.add("RegexFullMatch", [value], attributes=one) for one in patterns)
+            another = graph.add("And", [clear, graph.add("Not", [declared])])
+            level = graph.either(another, codes[self.other], level)
+        return level, f"{name}: every category is one that is declared, or text that the graph can judge"
+
+    def _patterns(self) -> tuple[str, str]:
+        """In RE2: what can be judged without folding letters past ASCII, and of that what may be a level or missing."""
+        rule, blanks = self.spelling, r"[\pZ\t-\r\x1c-\x1f\x{85}]*"
+        levels = f"(?{'i' * (rule.case != 'exact')}:{'|'.join(map(re.escape, self.levels))})(\\.0+)?"
+        declared = f"{blanks}{levels}{blanks}" if rule.trim else levels
+        clear = r"(?s).*" if rule.case == rule.unicode == "exact" else r"[\x00-\x7f]*"
+        return clear, f"{declared}|{blanks}"
 
     def _spellings(self, level: str) -> Iterator[str]:
         # Whole numbers become such where a cell beside them was empty.
-        texts = [level, f"{level}.0"] if level.removeprefix("-").isdecimal() else [level]
+        texts = [level, f"{level}.0"] if POINTED.fullmatch(f"{level}.0") else [level]
         forms = ["", *(form for form in get_args(declaring.UnicodeForm) if form != "exact")]
         for text, case, form, before, after in itertools.product(texts, _CASES, forms, ["", " "], ["", " "]):
             spelt = case(text)

@@ -1,9 +1,9 @@
 """Released linear models as ONNX: raw columns in by name, the answer out, and what it cost in the file's metadata.
 
 Numbers are doubles (dates in days since 1970, NaN where missing), categories text ("" where missing), each of shape
-(people, 1). A category is known as declared and in the usual other spellings of its rule; any other text is the
-declared `other`, or stops the graph. Where the model would refuse a value the answer is NaN and the class is "". Up to
-the last bits of doubles all else is what the model says. ONNX is an extra: `pip install 'colonnade[onnx]'`.
+(people, 1). A category is known as declared and in the usual other spellings of its rule; text that is surely none is
+the declared `other`, and the rest stops the graph. Where the model would refuse a value the answer is NaN and the class
+is "". Up to the last bits all else is what the model says. ONNX is an extra: `pip install 'colonnade[onnx]'`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from colonnade.models.inputs import InputSpec
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-OPSET, OPSET_ML, IR_VERSION = 17, 3, 8
+OPSET, OPSET_ML, IR_VERSION = 20, 3, 9
 
 
 def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
