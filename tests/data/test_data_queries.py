@@ -22,6 +22,7 @@ SCHEMA = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = 0
 MAKE = "CREATE TABLE customers (customer INTEGER, age INTEGER)"
 FILL = "INSERT INTO customers VALUES " + ", ".join(f"({number}, {number % 90})" for number in range(300))
 VISITS = "CREATE TABLE visits AS SELECT customer AS visitor, age AS spent FROM customers"
+PRICES = "CREATE TABLE prices AS SELECT customer AS n, age AS x FROM customers"
 VIEW = "CREATE VIEW plain_view AS SELECT customer, age + 1 AS age FROM customers WHERE age > 5"
 PLAIN = "select customer, age from customers"
 PLACES = itertools.count()
@@ -37,7 +38,7 @@ class Databases:
         self.address = f"{address}?options=-csearch_path%3D{self.place}"
         self.duckdb, self.sqlite = folder / "a.duckdb", folder / "a.db"
         self.write(f"CREATE SCHEMA {self.place}", only="postgresql")
-        self.write(MAKE, FILL, VISITS, VIEW)
+        self.write(MAKE, FILL, VISITS, PRICES, VIEW)
 
     def write(self, *texts: str, only: str = "") -> None:
         """Statements in one connection to each kind of database, or to one of them."""
@@ -201,6 +202,13 @@ TOGETHER = {
         "select customer, (select v.spent from visits v where v.visitor = 3 and c.age = c.age) as age from customers c",
         "select customer, age from customers c"
         " where exists (select 1 from visits v where v.visitor = c.customer or v.spent = 1)",
+        # One of its tables is tied, and a row of another moves everybody.
+        "select customer, (select x from visits v, prices where v.visitor = c.customer and n = 0) age from customers c",
+        "select c.customer, (select p.x from prices p join (values (1, 0)) k(one, two) on k.one = c.customer"
+        " and p.n = k.two) as age from customers c",
+        "select c.customer, w.x as age from customers c, lateral (select p.x from prices p where p.n = 0) w",
+        "select c.customer, (select w.x from (select visitor, x from visits, prices where n = 0) w"
+        " where w.visitor = c.customer) as age from customers c",
     ],
     "limit": [
         "select customer, age from customers order by age desc limit 100",
@@ -280,6 +288,10 @@ def test_rows_computed_one_by_one_need_no_word(databases: Databases) -> None:
         "select c.customer, c.age from customers c where not exists"
         " (select 1 from visits v where c.customer = v.visitor and v.spent = 7)",
         "select customer, age from plain_view union all select visitor + 1000, spent from visits",
+        "select customer, (select x from visits v join prices p on v.visitor = p.n where p.n = c.customer) as age"
+        " from customers c",
+        "select c.customer, w.spent age from customers c left join (select * from visits) w on w.visitor = c.customer"
+        " where exists (select 1 from (select * from prices) p where p.n = c.customer)",
         "select customer, age + (select 1) as age from customers",
         "with old as (select * from customers where age > 60) select customer, age from old -- all; of them",
     ):

@@ -26,6 +26,7 @@ Definitions = Callable[[str], Sequence["SqlText | None"]]
 """What the name of a view or macro stands for; None for a text that cannot be parsed."""
 _Path = tuple[str, ...]
 _Name = tuple[str, str]
+_UNTIED = "a subquery on {!r} that no equality of two columns ties to its row"
 
 
 class SqlText:
@@ -62,18 +63,37 @@ class SqlText:
             if not isinstance(part, dict):
                 continue
             if part.get("type") == "SELECT_NODE":
-                outer |= _tables_of(part)
+                yield from map(_UNTIED.format, self._loose(part, outer, None))
+                outer |= _names(_sources(part["from_table"]))
             elif part.get("type") == "TABLE_FUNCTION":
                 part = {"arguments": part.get("function", {}).get("arguments")}
             elif part.get("class") == "SUBQUERY":
-                tables = sorted(self.reads(part["subquery"]))
-                if tables and not _is_tied(part["subquery"]["node"], outer):
-                    yield f"a subquery on {tables[0]!r} that no equality of two columns ties to its row"
+                yield from map(_UNTIED.format, self._loose(part["subquery"]["node"], outer))
             elif part.get("class") == "FUNCTION":
                 (name,) = names(part)
                 if any(inside and inside.reads(inside.tree) for inside in self._definitions(name)):
                     yield f"{name}, which reads a table of its own"
             waiting += [(one, outer) for one in part.values()]
+
+    def _loose(self, query: Tree, outer: frozenset[str], first: int | None = 0) -> Iterator[str]:
+        """Tables tied neither to the row nor to so many first ones; with None, of subqueries in FROM beside a table."""
+        for part in query.get("children", ()):
+            yield from self._loose(part, outer, first)
+        if query["type"] not in ("SET_OPERATION_NODE", "SELECT_NODE"):
+            yield from sorted(self.reads(query))
+        # What reads no table ties nothing: each of its columns may be anything.
+        sources = [one for one in _sources(query.get("from_table")) if self.reads(one)]
+        begin = sources[:first] if first is not None else [one for one in sources if "subquery" not in one]
+        tied = outer - _names(_sources(query.get("from_table"))) | _names(begin or sources[: first is None])
+        ties, called = list(_ties(query)), Counter(map(_name_of, sources))
+        for _ in sources:
+            tied |= {to for one, to in ties if one <= tied and called[to] == 1}
+        for source in sources:
+            known = _name_of(source) in tied
+            if "subquery" in source and not (known and first is None):
+                yield from self._loose(source["subquery"]["node"], tied, int(known))
+            elif not known:
+                yield from sorted(self.reads(source))
 
     def paths(self, part: Any, above: frozenset[_Name] = frozenset()) -> Counter[_Path]:
         """The same by path; `above` are the names that led here."""
@@ -118,34 +138,39 @@ def _most(alternatives: Iterable[Counter[_Path]]) -> Counter[_Path]:
     return most
 
 
-def _tables_of(select: Tree) -> frozenset[str]:
-    names, waiting = set(), [select.get("from_table") or {}]
+def _sources(source: Tree | None, *, joins: bool = False) -> list[Tree]:
+    """What a FROM joins, from left to right: tables, subqueries and functions; or its joins."""
+    found, waiting = [], [source] if source else []
     while waiting:
         part = waiting.pop()
-        if part.get("type") == "JOIN":
-            waiting += [part["left"], part["right"]]
-        else:
-            names.add(str(part.get("alias") or part.get("table_name") or "").lower())
-    return frozenset(names - {""})
+        waiting += [part["right"], part["left"]] if part["type"] == "JOIN" else []
+        found += [part] if (part["type"] == "JOIN") is joins else []
+    return found
 
 
-def _is_tied(query: Tree, outer: frozenset[str]) -> bool:
-    """Whether a column of a subquery's rows equals one of the row that it stands in, both written with their tables."""
-    if query.get("type") == "SET_OPERATION_NODE":
-        return all(_is_tied(part, outer) for part in query["children"])
-    if query.get("type") != "SELECT_NODE":
-        return False
-    own = _tables_of(query)
-    waiting = [query.get("where_clause") or {}]
+def _name_of(source: Tree) -> str:
+    return str(source.get("alias") or source.get("table_name") or "").lower()
+
+
+def _names(sources: Iterable[Tree]) -> frozenset[str]:
+    return frozenset(map(_name_of, sources)) - {""}
+
+
+def _ties(select: Tree) -> Iterator[tuple[frozenset[str], str]]:
+    """Rows of the first tables choose those of the second: by equal columns written with their tables, or by USING."""
+    waiting = [(select.get("where_clause"), _names(_sources(select.get("from_table"))))]
+    for join in _sources(select.get("from_table"), joins=True):
+        left, right = (_names(_sources(join[side])) for side in ("left", "right"))
+        chosen = {"INNER": left | right, "LEFT": right}.get(join["join_type"], frozenset())
+        waiting.append((join["condition"], chosen))
+        yield from ((left, to) for to in right & chosen if join["using_columns"] and len(right) == 1)
     while waiting:
-        condition = waiting.pop()
-        if condition.get("type") == "CONJUNCTION_AND":
-            waiting += condition["children"]
-        elif condition.get("type") == "COMPARE_EQUAL":
-            sides = {_table_of(condition["left"]), _table_of(condition["right"])}
-            if sides & own and sides & (outer - own):
-                return True
-    return False
+        condition, chosen = waiting.pop()
+        if condition and condition["type"] == "CONJUNCTION_AND":
+            waiting += [(part, chosen) for part in condition["children"]]
+        elif condition and condition["type"] == "COMPARE_EQUAL":
+            one, other = _table_of(condition["left"]), _table_of(condition["right"])
+            yield from ((frozenset({by}), to) for by, to in ((one, other), (other, one)) if to in chosen)
 
 
 def _table_of(expression: Tree) -> str:
