@@ -1,6 +1,8 @@
 """Groups, channels and runs."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -119,6 +121,22 @@ def test_two_runs_at_once_share_one_limit() -> None:
         thread.join(30)
         assert blas_threads() == {2}
     assert found == [{1}] * 6
+
+
+LOADED_INSIDE = """
+from colonnade.numbers.threads import one_thread
+from threadpoolctl import threadpool_info as pools
+with one_thread():
+    import scipy.linalg
+    usual = max(pool["num_threads"] for pool in pools() if pool["user_api"] == "blas")
+    with one_thread():
+        assert {pool["num_threads"] for pool in pools() if pool["user_api"] == "blas"} == {1}
+assert {pool["num_threads"] for pool in pools() if pool["user_api"] == "blas"} == {usual}
+"""
+
+
+def test_a_library_that_is_loaded_inside_sums_by_one_thread_from_the_next_block_on() -> None:
+    subprocess.run(["env", "OPENBLAS_NUM_THREADS=2", sys.executable, "-c", LOADED_INSIDE], check=True)
 
 
 def test_a_peer_that_stops_is_named_with_its_reason_and_its_own_error_is_raised() -> None:

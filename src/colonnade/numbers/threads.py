@@ -25,33 +25,36 @@ class _Limit:
         self._inside = 0
         self._modules = 0
         self._libraries: list[Any] = []
-        self._before: list[int] = []
+        self._before: dict[str, tuple[Any, int]] = {}
 
     def enter(self) -> None:
         with self._lock:
-            if self._inside == 0:
-                # Libraries come with modules; to look for them takes milliseconds, to set them microseconds.
-                if self._modules != len(sys.modules):
-                    self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-                    self._modules = len(sys.modules)
-                self._before = [library.num_threads for library in self._libraries]
-                self._set([1] * len(self._libraries))
+            # Libraries come with modules, at any time; to look for them takes milliseconds, to set them microseconds.
+            if self._modules != len(sys.modules):
+                self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self._modules = len(sys.modules)
+            for library in self._libraries:
+                if library.filepath not in self._before:
+                    self._before[library.filepath] = (library, library.num_threads)
+                    _set(library, 1)
             self._inside += 1
 
     def leave(self) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._set(self._before)
+                for library, count in self._before.values():
+                    _set(library, count)
+                self._before = {}
 
-    def _set(self, threads: list[int]) -> None:
-        for library, count in zip(self._libraries, threads, strict=True):
-            # Newer versions of threadpoolctl heed only the thread that was the first to set OpenBLAS, until it is done;
-            # a notebook's run is in another one, and the last to leave need not be the first who came.
-            free = getattr(library, "clear_controlling_thread", lambda **_: None)
-            free(force=True)
-            library.set_num_threads(count)
-            free(force=True)
+
+def _set(library: Any, count: int) -> None:
+    # Newer versions of threadpoolctl heed only the thread that was the first to set OpenBLAS, until it is done; a
+    # notebook's run is in another one, and the last to leave need not be the first who came.
+    free = getattr(library, "clear_controlling_thread", lambda **_: None)
+    free(force=True)
+    library.set_num_threads(count)
+    free(force=True)
 
 
 _LIMIT = _Limit()
