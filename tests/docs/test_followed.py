@@ -13,21 +13,17 @@ from fences import ROOT
 
 FOLLOWED = Path(__file__).with_name("followed.json")
 _VERBS = (
-    *(f"src/colonnade/cli/{name}.py" for name in ("federation", "party", "job", "doctor", "ledger")),
-    *(f"src/colonnade/sites/{name}.py" for name in ("policy", "provision")),
-    "src/colonnade/cli/policy.toml",
+    *(f"src/colonnade/{room}" for room in ("cli", "ledger", "report", "runs", "sites")),
+    *(f"src/colonnade/protocols/{name}.py" for name in ("alignment", "intersection")),
 )
 #: By the slow test that follows it: a page, and the files and folders whose words or numbers it shows.
 SHOWN = {
     "test_two_organisations_page.py": (
         "docs/two-organisations.md",
         *_VERBS,
-        "src/colonnade/cli/runs.py",
-        "src/colonnade/runs",
         "src/colonnade/methods/moments",
         "src/colonnade/privacy/observers.py",
         "src/colonnade/protocols/shared_plan.py",
-        "src/colonnade/report/text.py",
         "examples/messy/make_tables.py",
     ),
     "test_operate_pages.py": ("docs/operate/runbook.md", "docs/two-organisations.md", *_VERBS),
@@ -38,7 +34,7 @@ def digest(names: tuple[str, ...], root: Path = ROOT) -> str:
     announced = hashlib.sha256()
     for name in names:
         place = root / name
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        for path in sorted([*place.rglob("*.py"), *place.rglob("*.toml")]) if place.is_dir() else [place]:
             announced.update(f"{path.relative_to(root)}\0{path.read_text(encoding='utf-8')}\0".encode())
     return announced.hexdigest()
 
