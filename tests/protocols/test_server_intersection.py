@@ -305,28 +305,24 @@ def by_pseudonym(ids: list[str], key: bytes) -> list[str]:
     return [ids[place] for place in np.argsort([row.tobytes() for row in made])]
 
 
-@pytest.mark.parametrize("wrong", [False, True], ids=["blinded", "by a digest under the key"])
+@pytest.mark.parametrize(("how", "wrong"), [("server", "_holds"), ("auto", "_all_hold")])
+@pytest.mark.parametrize("blinded", [True, False], ids=["blinded", "by a digest under the key"])
 def test_what_an_owner_saw_cannot_be_compared_with_guesses(
-    wrong: bool, monkeypatch: pytest.MonkeyPatch
+    how: Alignment, wrong: str, blinded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server names one private place at the insurer, and the bank looks for that id among candidates."""
+    """The server names the one private place at the insurer, and the bank looks for that id among candidates."""
     common = [f"p{n}" for n in range(20)]
     ids = {"bank": common, "insurer": [*common, "q417"]}
     honest: Callable[[list[Any]], list[Any]] = untyped(server_intersection).common
-    common_key, keys, seen = server_intersection._common_key, dict[str, bytes](), list[Any]()
+    common_key, keys, parties = server_intersection._common_key, dict[str, bytes](), dict[str, Party]()
 
     async def noting_key(party: Party) -> bytes:
-        keys[party.name] = await common_key(party)
-        return keys[party.name]
+        return keys.setdefault(party.name, await common_key(party))
 
     def one_private_place(lists: list[Any]) -> list[Any]:
         named = honest(lists)
         named[1][:] = True
         return named
-
-    def noting(party: Party) -> None:
-        if party.name == "bank":
-            seen.append(party)
 
     async def by_digest(party: Party, peer: str, digest: bytes) -> bool:
         """The wrong version: ids in order are compared by a digest under the key that owners share."""
@@ -334,17 +330,21 @@ def test_what_an_owner_saw_cannot_be_compared_with_guesses(
         said = await exchange(party, "people", Message({"digest": mine}), (party.name, peer))
         return bool(said[peer].fields["digest"] == mine)
 
+    async def all_by_digest(party: Party, digest: bytes) -> bool:
+        await noting_key(party)
+        return await by_digest(party, min({*party.group.owners} - {party.name}), digest)
+
     monkeypatch.setattr(server_intersection, "_common_key", noting_key)
     monkeypatch.setattr(server_intersection, "common", one_private_place)
-    if wrong:
-        monkeypatch.setattr(alignment, "_holds", by_digest)
+    if not blinded:
+        monkeypatch.setattr(alignment, wrong, by_digest if wrong == "_holds" else all_by_digest)
     with pytest.raises(RemoteProtocolError, match="do not hold the same people"):
-        aligned(ids, changed=noting)
-    (bank,) = seen
+        aligned(ids, how, changed=lambda party: parties.update({party.name: party}))
+    bank = parties["bank"]
     assert keys["bank"] == keys["insurer"]
     candidates = [f"q{number}" for number in range(400, 430)]
     found = findable(common, candidates, there(bank.seen), keys["bank"], bank.run)
-    assert found == (["q417"] if wrong else [])
+    assert found == ([] if blinded else ["q417"])
 
 
 # --- a server that names other places
@@ -653,16 +653,6 @@ def federation(ids: dict[str, list[str]], **options: Any) -> Federation:
     return Federation([table_of(*item) for item in ids.items()], budget=(99.0, 1e-5), **options)
 
 
-def test_people_stay_in_their_part_from_run_to_run() -> None:
-    """A cut by pseudonym would put everybody into another part in every run."""
-    everybody = {"bank": [f"p{n}" for n in range(400)], "insurer": [f"p{n}" for n in range(500, 100, -1)]}
-    many = federation(everybody, held_out=0.3)
-    runs = [many.run(moments_session, REQUEST) for _ in range(2)]
-    parts = [[*run.aligned["bank"].table.ids()] for run in runs]
-    assert set(parts[0]) == set(parts[1]) and parts[0] != parts[1]
-    assert 150 < len(parts[0]) < 270
-
-
 class Crash(Exception):
     """A process that ended here."""
 
@@ -670,7 +660,7 @@ class Crash(Exception):
 def frames_of_alignment() -> int:
     sent: list[str] = []
     with falling(10**6, sent):
-        federation(TWO).run(moments_session, REQUEST)
+        federation(TWO, held_out=0.3).run(moments_session, REQUEST)
     return max(place for place, step in enumerate(sent) if step == "people, twice blinded") + 2
 
 
@@ -704,7 +694,7 @@ def listed_in(record: Path) -> list[bytes]:
 def test_a_run_that_stops_at_any_frame_goes_on_with_the_same_bytes(tmp_path: Path, every: int) -> None:
     left = 0
     for lives in range(8, frames_of_alignment(), every):
-        two, folder = federation(TWO), tmp_path / str(lives)
+        two, folder = federation(TWO, held_out=0.3), tmp_path / str(lives)
         with falling(lives), pytest.raises(Crash):
             two.run(moments_session, REQUEST, checkpoint=folder)
         before = listed_in(folder / "bank")
@@ -714,9 +704,10 @@ def test_a_run_that_stops_at_any_frame_goes_on_with_the_same_bytes(tmp_path: Pat
         assert set(before) <= {seen.frame for seen in again}
         left += len(before)
         assert [len(two.ledgers[party].comparisons()) for party in TWO] == [1, 1]
-        assert run.plan.rows == 39 and not folder.joinpath("bank").exists(), (
-            "key and lists go with the record"
-        )
+        assert not folder.joinpath("bank").exists(), "key and lists go with the record"
+        undisturbed = two.run(moments_session, REQUEST)
+        parts = [{*one.aligned[party].table.ids()} for one in (run, undisturbed) for party in TWO]
+        assert all(part == parts[0] for part in parts) and 10 < len(parts[0]) < 39, "cut by id"
     assert left > 5 // every, "some fell after their list had left"
 
 
