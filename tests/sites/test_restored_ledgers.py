@@ -28,6 +28,10 @@ def put_back(folder: Path, copy: Path, *, extra: int = 0) -> None:
         ledger.set_budget("d", "*", "*", epsilon=501.0 + number, delta=1e-5)
 
 
+def spent_by_bank(folder: Path) -> float:
+    return max(total.epsilon for total in Ledger.open(folder / "bank.ledger").totals())
+
+
 def states(outcomes: dict[str, dict[str, Any]]) -> set[str]:
     return {outcome["state"] for outcome in outcomes.values()}
 
@@ -39,7 +43,7 @@ def refused(outcome: dict[str, Any], because: str) -> bool:
 
 
 @pytest.mark.parametrize("extra", [1, pytest.param(9, marks=pytest.mark.slow)])
-def test_an_old_copy_of_a_ledger_is_refused_by_the_receipts_of_peers(
+def test_an_old_copy_is_refused_by_receipts_of_peers_and_lower_budgets_count_what_no_copy_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: int
 ) -> None:
     kits = houses(tmp_path, ROOT, seeded=False)
@@ -60,10 +64,19 @@ def test_an_old_copy_of_a_ledger_is_refused_by_the_receipts_of_peers(
     assert refused(outcomes["bank"], "shop says that it holds a receipt for entry 8"), outcomes
     for holder in ("shop", "server"):
         assert refused(outcomes[holder], "bank does not prove that its ledger still has entry 8"), outcomes
+    assert "nothing counts it by itself" in "".join(outcome["reason"] for outcome in outcomes.values())
     assert {party: charges(tmp_path, party) for party in PARTIES} == spent
     # With the newest copy it goes on.
     put_back(tmp_path, tmp_path / "whole")
     assert states(run_job(kits, texts=TEXTS, job_id="j4")) == {"finished"}
+    lost = spent_by_bank(tmp_path)
+    # Where no copy has it: lower budgets, by what the copy shows and as much for each of the two lost runs.
+    put_back(tmp_path, tmp_path / "copy")
+    write_party(tmp_path, "bank", budget=6.0 - 3 * spent_by_bank(tmp_path))
+    (tmp_path / "bank.ledger").rename(tmp_path / "kept")
+    assert run(["ledger", str(tmp_path / "bank.toml"), "--new"]) == 0
+    ended = [states(run_job(kits, texts=TEXTS, job_id=job_id)) for job_id in ("j5", "j6")]
+    assert ended == [{"finished"}, {"failed"}] and 0 < spent_by_bank(tmp_path) <= 6.0 - lost
 
 
 def test_receipts_outlive_the_kits_under_which_they_were_given(tmp_path: Path) -> None:

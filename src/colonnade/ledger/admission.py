@@ -48,8 +48,8 @@ class Claim:
             "put back, or entries were cut off or written anew, and what they counted is not counted here. Nothing was "
             "charged. "
             f"Restore the newest copy, and compare it with `colonnade ledger PARTY --witness` and an export of "
-            f"{self.holder}'s ledger; where no copy has the entry, what is missing is counted as lost: `colonnade "
-            "explain E601`."
+            f"{self.holder}'s ledger; where no copy has the entry, nothing counts it by itself: lower the budgets by "
+            "what is missing, as `colonnade explain E601` says."
         )
 
     def is_proved_by(self, answer: bytes, receipt: Receipt) -> bool:

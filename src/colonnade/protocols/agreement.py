@@ -47,7 +47,7 @@ async def prove_ledgers(party: Party, openings: Iterable[Opening]) -> None:
                 f"a receipt: an old copy was put back, or entries were cut off or written anew, and what {owner} has "
                 f"spent would not be counted. Nothing was charged. Give {owner} an export of {party.name}'s ledger "
                 "for `colonnade ledger PARTY --witness`, and ask it to restore the newest copy; where none has the "
-                "entry, it counts what is missing as lost: `colonnade explain E601`."
+                "entry, nothing counts it by itself: it lowers its budgets, as `colonnade explain E601` says."
             )
         party.proved[owner] = receipt.entry
 
