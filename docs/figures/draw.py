@@ -17,7 +17,7 @@ from colonnade.privacy import paper as functional_mechanism
 from colonnade.privacy import paper as hdp_vfl
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.renyi import gaussian_sigma
+from colonnade.privacy.renyi import gaussian_mu
 from colonnade.privacy.sensitivity import functional
 from colonnade.report.charts import Axes, Series, draw
 
@@ -38,7 +38,7 @@ def gaussian_lines() -> tuple[list[Series], Axes, str]:
         for delta in (0.01, 1e-5)
         for name, sigma in (
             ("classical formula", lambda epsilon, delta: hdp_vfl.classical_sigma(epsilon, delta).value),
-            ("needed", gaussian_sigma),
+            ("needed", lambda epsilon, delta: 1 / gaussian_mu(epsilon, delta)),
         )
     ]
     return (

@@ -152,10 +152,10 @@ def test_the_verb_refuses_what_would_open_it(tmp_path: Path, capsys: pytest.Capt
         for words, found in (
             (("--listen", "0.0.0.0"), "no TLS of its own"),
             (("--listen", "127.0.0.2"), "leave --listen out"),
-            (("--listen", "example.org"), "no address of this machine"),
+            (("--listen", "example.org"), "not an address of this machine"),
             (("--port", str(used.getsockname()[1])), "cannot be had"),
             (("--person", "Ada", "--auditor", "ada"), "named twice"),
-            (("--person", "\x1b[2J"), "no name of a person"),
+            (("--person", "\x1b[2J"), "not a valid name of a person"),
             (("--runs", str(tmp_path / "nowhere")), "is not a folder"),
         ):
             assert run(["board", str(tmp_path), *words, "--json"]) == 3

@@ -168,7 +168,7 @@ def test_where_approvers_have_keys_their_own_key_signs_and_is_not_kept(tmp_path:
     kit = bank(tmp_path, asks=f'approval = "ask"\napprovers = {{Ada = "{key.public.hex()}"}}')
     ask(kit)
     ada = visit(kit.path)
-    for wrong, found in (("", "another key"), ("nonsense", "no signing key")):
+    for wrong, found in (("", "another key"), ("nonsense", "not a signing key")):
         refused = ada.send("/requests/j1", decision="approve", digest="5" * 64, key=wrong)
         assert refused.status == 409 and found in refused.text
     text = f"colonnade signing key 1 {key.secret.hex()}"

@@ -78,7 +78,7 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     assert "--lost-key is for parties" in refusal(
         capsys, "federation", "exclude", "ours", "eve", "--administrator", "--lost-key"
     )
-    assert "no name for an administrator" in refusal(
+    assert "not a valid name for an administrator" in refusal(
         capsys, "federation", "administrator", "ours", "../eve", "--may", "view"
     )
     each_certificate_is_good_for_one_use(Kit.load("ours/server"), Kit.load("ours/admin"), found)
