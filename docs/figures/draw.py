@@ -17,7 +17,7 @@ from colonnade.privacy import paper as functional_mechanism
 from colonnade.privacy import paper as hdp_vfl
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.renyi import gaussian_sigma
+from colonnade.privacy.renyi import gaussian_mu
 from colonnade.privacy.sensitivity import functional
 from colonnade.report.charts import Axes, Series, draw
 
@@ -29,18 +29,12 @@ NUMBER = re.compile(r"<!--=([a-z0-9.-]+)-->(.*?)<!---->")
 
 def gaussian_lines() -> tuple[list[Series], Axes, str]:
     epsilons = tuple(10 ** (step / 8) for step in range(-8, 17))
-    lines = [
-        Series(
-            f"{name}, δ = {delta:g}",
-            epsilons,
-            tuple(sigma(epsilon, delta) for epsilon in epsilons),
-        )
-        for delta in (0.01, 1e-5)
-        for name, sigma in (
-            ("classical formula", lambda epsilon, delta: hdp_vfl.classical_sigma(epsilon, delta).value),
-            ("needed", gaussian_sigma),
-        )
-    ]
+    lines = []
+    for delta in (0.01, 1e-5):
+        classical = tuple(hdp_vfl.classical_sigma(epsilon, delta).value for epsilon in epsilons)
+        needed = tuple(1 / gaussian_mu(epsilon, delta) for epsilon in epsilons)
+        for name, sigmas in (("classical formula", classical), ("needed", needed)):
+            lines.append(Series(f"{name}, δ = {delta:g}", epsilons, sigmas))
     return (
         lines,
         Axes("target ε", "σ/Δ", log_x=True, log_y=True),

@@ -52,7 +52,7 @@ from colonnade.privacy import (
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import PoissonBinomial, Repeated, Skellam
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.renyi import gaussian_delta, gaussian_epsilon, gaussian_sigma, renyi
+from colonnade.privacy.renyi import gaussian_delta, gaussian_epsilon, gaussian_mu, renyi
 from colonnade.privacy.sensitivity import functional
 from colonnade.privacy.sensitivity.matrix import (
     Rounding,
@@ -100,7 +100,7 @@ def classical() -> str:
                     f"{epsilon:g}",
                     f"{delta:g}",
                     figure(sigma),
-                    figure(gaussian_sigma(epsilon, delta)),
+                    figure(1 / gaussian_mu(epsilon, delta)),
                     figure(gaussian_epsilon(1 / sigma, delta)),
                 )
             )
@@ -145,7 +145,7 @@ def messages() -> str:
             row = [sender, f"{count}, {batch}", figure(paper, 5), figure(sound, 5)]
             for epsilon, delta in ((1, 0.01), (1, DELTA), (10, 0.01)):
                 claimed = hdp_vfl.classical_sigma(epsilon, delta, sensitivity=paper).value
-                needed = gaussian_sigma(epsilon, delta, sensitivity=sound)
+                needed = sound / gaussian_mu(epsilon, delta)
                 row.append(f"{figure(claimed)} → {figure(needed)}")
             rows.append(row)
     head = (
@@ -275,7 +275,7 @@ def paillier() -> str:
         row = [name, figure(sound.total)]
         for delta in (0.1, DELTA):
             claimed = paper(0.5, delta, **common).value
-            row += [figure(claimed), figure(gaussian_sigma(0.5, delta, sensitivity=sound.total))]
+            row += [figure(claimed), figure(sound.total / gaussian_mu(0.5, delta))]
         rows.append(row)
     return markdown(
         ("sender", "Δ, ours", "σ at (0.5, 0.1), paper", "ours", "σ at (0.5, 1e-05), paper", "ours"), rows
@@ -409,7 +409,7 @@ def laplace_or_gaussian() -> str:
         change = functional.linear_zero_out(d)
         paper = math.sqrt(2) * functional_mechanism.linear_sensitivity(d).value
         laplace = math.sqrt(2) * float(change.l1)
-        normal = gaussian_sigma(1.0, DELTA, sensitivity=change.l2)
+        normal = change.l2 / gaussian_mu(1.0, DELTA)
         rows.append((str(d), figure(paper, 3), figure(laplace, 3), figure(normal, 3)))
     return markdown(("d", "Laplace, paper's L1", "Laplace, triangle", "Gaussian, triangle"), rows)
 

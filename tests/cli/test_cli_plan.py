@@ -12,7 +12,7 @@ from colonnade.cli.plan_answer import plan_text
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.table import METHODS
 from colonnade.planning.pilot import PilotRuns
-from colonnade.planning.recommend import Answer, ask_budgets
+from colonnade.planning.recommend import Admission, ask_budgets
 
 USAGE, INPUT, PLAN = 2, 3, 4
 # The job's own method alone, without its error: the rest is rehearsed where a test is about it.
@@ -150,7 +150,7 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
     few = tuple(METHODS[name] for name in ("moments", "local", "functional", "encrypted", "network"))
     monkeypatch.setattr("colonnade.planning.recommend.methods_for", lambda task: few)
     # A budget of this party refuses one of them.
-    refused = (Answer("bank", False, "its budget has less left."),)
+    refused = (Admission("bank", False, "its budget has less left."),)
     rehearsed: list[str] = []
 
     def asked(plan: Any, files: Any, **how: Any) -> Any:

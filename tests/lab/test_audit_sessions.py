@@ -68,7 +68,7 @@ def sessions_of(target: Target, seed: int = 1) -> Sessions:
 
 def session_of(target: Target, experiment: Experiment, *, record: bool = True) -> AuditSession:
     draws = np.array([record])
-    return sessions_of(target).run(experiment.request(draws), experiment.people(draws))
+    return sessions_of(target).run(experiment.spec(draws), experiment.people(draws))
 
 
 @pytest.mark.parametrize(("method", "options"), QUICK, ids=str)

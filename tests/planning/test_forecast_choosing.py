@@ -26,7 +26,7 @@ from colonnade.planning.forecast import (
 )
 from colonnade.planning.machine import NetworkLink
 from colonnade.planning.pilot import PilotRuns, SyntheticPeople
-from colonnade.planning.recommend import Answer, Candidate, choose
+from colonnade.planning.recommend import Admission, Candidate, choose
 from colonnade.protocols.plans import Task
 
 NAMES = ("moments", "functional", "slr", "local", "private-messages", "one-shot")
@@ -49,7 +49,7 @@ def candidate(name: str, *errors: float | None, admits: bool | None = True, spli
     known = any(error is not None for error in errors)
     expected = Expected(errors, 100) if known else None
     made = Forecast(Cost(), True, None, expected, split=split)
-    return Candidate(untyped(METHODS[name]), answers=(Answer("bank", admits, ""),), forecast=made)
+    return Candidate(untyped(METHODS[name]), answers=(Admission("bank", admits, ""),), forecast=made)
 
 
 def expected_of(item: Candidate) -> Expected | None:

@@ -37,7 +37,7 @@ from colonnade.privacy.events import (
     Skellam,
 )
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.renyi import gaussian_sigma
+from colonnade.privacy.renyi import gaussian_mu
 
 FAMILIES: dict[str, Callable[[Fraction], Event]] = {
     "gaussian": lambda noise: Gaussian(3, noise),
@@ -83,8 +83,8 @@ def test_noise_calibrated_through_sampling_or_loss_distributions_is_least(
 
 def test_known_noise_is_found_and_targets_out_of_reach_are_refused() -> None:
     sigma = calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=1e-5, digits=10)
-    assert float(sigma) == pytest.approx(gaussian_sigma(1.0, 1e-5), rel=1e-9)
-    assert sigma >= Fraction(gaussian_sigma(1.0, 1e-5))
+    assert float(sigma) == pytest.approx(1 / gaussian_mu(1.0, 1e-5), rel=1e-9)
+    assert sigma >= Fraction(1 / gaussian_mu(1.0, 1e-5))
     assert calibrate(lambda scale: Laplace(7, scale), epsilon=0.5, delta=0) == 14
     assert calibrate(lambda sigma: Gaussian(0, sigma), epsilon=1.0, delta=1e-5) == Fraction(1, 10**12)
     with pytest.raises(PlanError, match="no noise"):

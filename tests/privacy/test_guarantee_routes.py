@@ -49,7 +49,6 @@ from colonnade.privacy.renyi import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
-    gaussian_sigma,
     least_delta,
     least_epsilon,
     pure_epsilon,
@@ -278,7 +277,6 @@ def test_mu_epsilon_and_delta_invert_one_another(epsilon: float, digits: float) 
     assert gaussian_delta(mu, epsilon) <= delta
     assert gaussian_delta(mu * (1 + 1e-9), epsilon) > delta * (1 - 1e-7)
     assert gaussian_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-6)
-    assert gaussian_sigma(epsilon, delta, sensitivity=3.0) == 3.0 / mu
 
 
 def test_the_normal_curve_at_its_edges() -> None:

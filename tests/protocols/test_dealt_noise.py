@@ -38,7 +38,7 @@ from colonnade.privacy.events import (
     itemise,
 )
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.renyi import gaussian_sigma
+from colonnade.privacy.renyi import gaussian_mu
 from colonnade.privacy.sensitivity.matrix import VectorChange
 from colonnade.protocols.dealt_noise import DealtNoise, least_noise, near_enough
 from colonnade.protocols.evaluation import EvaluationSpec
@@ -105,7 +105,7 @@ def test_two_owners_and_a_server_add_a_quarter_to_central_noise_at_most(
     disclosed: int | None, most: float
 ) -> None:
     plan = moments(pair() if disclosed is None else pair(disclosed_noise=disclosed))
-    central = float(plan.zeroed_change.frobenius) * gaussian_sigma(1.0, 1e-5)
+    central = float(plan.zeroed_change.frobenius) / gaussian_mu(1.0, 1e-5)
     assert most - 0.001 < math.sqrt(2 * plan.total_mu) / central <= most <= 1.25
 
 

@@ -248,7 +248,7 @@ def test_several_labels_are_refused_by_class_and_the_first_says_the_task() -> No
 
 def test_a_plan_with_several_labels_names_them_and_one_with_one_is_as_before() -> None:
     target = target_of(wanted())
-    plan = target.experiments[0].request(np.array([True])).plan(target.group, target.schemas, 60)
+    plan = target.experiments[0].spec(np.array([True])).plan(target.group, target.schemas, 60)
     assert isinstance(plan, MomentsPlan)
     assert [one["column"] for one in plan.to_data()["labels"]] == ["risk", "loss", "leaves"]
     assert "3 labels" in plan.what

@@ -33,7 +33,6 @@ from colonnade.privacy.renyi import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
-    gaussian_sigma,
     least_epsilon,
     skellam_bound,
 )
@@ -85,9 +84,7 @@ ONE_LINE: dict[str, Binding] = {
     "cks_conversion_a#_t#_d#": lambda g, _: epsilon_from_renyi(g["alpha"], g["tau"], g["delta"]),
     "eps_of_mu#_delta#": lambda g, _: gaussian_epsilon(g["mu"], g["delta"]),
     "mu_gdp_eps#_delta#": lambda g, _: gaussian_mu(g["eps"], g["delta"]),
-    "gauss_sigma_analytic_eps#_delta#": lambda g, _: gaussian_sigma(
-        g["eps"], g["delta"], sensitivity=g["sens"]
-    ),
+    "gauss_sigma_analytic_eps#_delta#": lambda g, _: g["sens"] / gaussian_mu(g["eps"], g["delta"]),
     "gauss_sigma_classical_eps#_delta#": lambda g, _: (
         paper.classical_sigma(g["eps"], g["delta"], sensitivity=g["sens"]).value
     ),
@@ -276,7 +273,7 @@ def _(given: Inputs, name: re.Match[str]) -> float:
         lambda d: float(change(d).l1),
         lambda d: change(d).l2,
         epsilon=given["eps"],
-        sigma_per_unit=gaussian_sigma(given["eps"], given["delta"]),
+        sigma_per_unit=1 / gaussian_mu(given["eps"], given["delta"]),
     )
 
 
@@ -342,7 +339,7 @@ def _(given: Inputs, name: re.Match[str]) -> float:
 @binds("hdp_sigma([AB])_sound_n#_b#_eps#_delta#")
 def _(given: Inputs, name: re.Match[str]) -> float:
     total = message_total(name[1], given, given.get("loss", "logistic"))
-    return gaussian_sigma(given["eps"], given["delta"], sensitivity=total)
+    return total / gaussian_mu(given["eps"], given["delta"])
 
 
 @binds("hdp_unclipped_achieved_delta_n#_b#_eta#_eps#_delta#")

@@ -125,7 +125,7 @@ class Board:
     def run(self, request: Request) -> Response:
         name = request.path_params["run"]
         with readable(self.workspace.runs.read(name)):
-            facts = run_page.run_facts(self.workspace, name)
+            facts = run_page.page_facts(self.workspace, name)
             return self.page(request, "run_page.html", title=facts["name"], facts=facts)
 
     def report(self, request: Request) -> Response:

@@ -26,7 +26,7 @@ DOWNLOADS = (FACTS, MODEL, "release.npz", "audit.json")
 GLANCE_SECONDS, BEAT_SECONDS = 0.5, 15.0
 
 
-def run_facts(workspace: Workspace, name: str) -> Facts:
+def page_facts(workspace: Workspace, name: str) -> Facts:
     listed, folder = workspace.runs.find(name), workspace.runs.read(name)
     facts: Facts = {"run": name, "name": name, "state": listed.state, "path": str(folder.path)}
     facts |= {"command": "", "resume": "", "explained": None}

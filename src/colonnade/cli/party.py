@@ -86,7 +86,7 @@ def served(kit: Kit, port: int) -> Iterator[int]:
     """
     tally = Tally(kit)
 
-    class Answer(BaseHTTPRequestHandler):
+    class HealthHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             code, kind = 200, KIND
             port = self.connection.getsockname()[1]
@@ -112,7 +112,7 @@ def served(kit: Kit, port: int) -> Iterator[int]:
             """Say nothing: a terminal is for people."""
 
     try:
-        server = ThreadingHTTPServer((LOOPBACK, port), Answer)
+        server = ThreadingHTTPServer((LOOPBACK, port), HealthHandler)
     except OSError as error:
         in_use = f"--metrics: port {port} cannot be had ({error.strerror}). Name a free one."
         note(f"{in_use} This member runs without {PATH} and {HEALTH}.")

@@ -50,7 +50,7 @@ Indices = NDArray[np.int64]
 
 
 def encrypted_experiments(
-    plan: EncryptedPlan, request: TrainingSpec, claims: Sequence[AuditClaim], rest: People
+    plan: EncryptedPlan, spec: TrainingSpec, claims: Sequence[AuditClaim], rest: People
 ) -> list[Experiment]:
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     what = "the others' noisy scores of the record, solved for from the sums that it decrypted"
@@ -61,7 +61,7 @@ def encrypted_experiments(
         # The observer's own part of the canary differs from the rest, so that it can tell their scores apart.
         record = mixed(low, high, [owner])
         worlds = [together([first, rest]) for first in (record, high)]
-        experiments.append(harness.two_worlds([claim], worlds, _scores_statistic(plan, owner), request, what))
+        experiments.append(harness.two_worlds([claim], worlds, _scores_statistic(plan, owner), spec, what))
     return experiments
 
 
@@ -88,11 +88,11 @@ def _scores_statistic(plan: EncryptedPlan, owner: str) -> Statistic:
     return statistic
 
 
-def margin_experiments(plan: MarginPlan, request: TrainingSpec, rest: People) -> list[Experiment]:
+def margin_experiments(plan: MarginPlan, spec: TrainingSpec, rest: People) -> list[Experiment]:
     what = "how much likelier moments and gradients are with "
     statistic = partial(_margin_statistic, plan)
     ways = f"{what}the record than without", f"{what}one of two values of the others' part"
-    return harness.by_observer(plan, request, rest, statistic, *ways)
+    return harness.by_observer(plan, spec, rest, statistic, *ways)
 
 
 def _margin_statistic(plan: MarginPlan, first: People, second: People) -> Statistic:
@@ -190,7 +190,7 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
 
 
 def message_experiments(
-    plan: PrivateMessagesPlan, request: TrainingSpec, claims: Sequence[AuditClaim], rest: People
+    plan: PrivateMessagesPlan, spec: TrainingSpec, claims: Sequence[AuditClaim], rest: People
 ) -> list[Experiment]:
     """Every claim with one record among few; what the active party sends, also with every record of many."""
     what = "the likelihood ratio of every message, the senders' weights followed on either data set"
@@ -200,12 +200,12 @@ def message_experiments(
         changed = [name for name in owners if (name != seer if seer else claim.unit == f"own-part:{name}")]
         worlds = [together([record, rest]) for record in harness.two_parts(plan.schemas, changed)]
         statistic = _ratio(plan, changed, worlds, seer)
-        experiments.append(harness.two_worlds([claim], worlds, statistic, request, what))
+        experiments.append(harness.two_worlds([claim], worlds, statistic, spec, what))
     return experiments
 
 
 def canary_message_experiments(
-    plan: PrivateMessagesPlan, request: TrainingSpec, claims: Sequence[AuditClaim]
+    plan: PrivateMessagesPlan, spec: TrainingSpec, claims: Sequence[AuditClaim]
 ) -> list[Experiment]:
     """Many records in one session, each with a coin, to whoever reads the active party's residuals."""
     order = np.argsort(public_permutation(plan.rows, plan.options.seed))
@@ -225,7 +225,7 @@ def canary_message_experiments(
 
     what = "the sum of each record's noisy residuals over the epochs"
     records = harness.two_parts(plan.schemas, [plan.active])
-    return [harness.many_records(seen, records, plan.rows, statistic, request, what, independent=False)]
+    return [harness.many_records(seen, records, plan.rows, statistic, spec, what, independent=False)]
 
 
 def _ratio(
@@ -308,7 +308,7 @@ def _in_order(plan: PrivateMessagesPlan, owner: str, people: People) -> tuple[Ar
     return np.column_stack([features, np.full(plan.rows, CONSTANT)]), targets
 
 
-def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People) -> list[Experiment]:
+def gradient_experiments(plan: GradientPlan, spec: TrainingSpec, rest: People) -> list[Experiment]:
     """Where the record is left out steps are shorter by one person's share, so that only the record is missing."""
 
     def statistic(first: People, second: People) -> Statistic:
@@ -316,11 +316,11 @@ def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People
 
     what = "how far the weights of every step moved along "
     ways = f"{what}the record's own gradient", f"{what}the change of the record's gradient"
-    public, *parties = harness.by_observer(plan, request, rest, statistic, *ways)
-    options, shorter = options_of(request, SlrOptions), request
+    public, *parties = harness.by_observer(plan, spec, rest, statistic, *ways)
+    options, shorter = options_of(spec, SlrOptions), spec
     if options.optimiser != "adam":  # which takes no notice of the size of gradients
-        shorter = request.with_options(learning_rate=options.learning_rate * ((plan.rows - 1) / plan.rows))
-    return [replace(public, request=lambda bits: request if bits[0] else shorter), *parties]
+        shorter = spec.with_options(learning_rate=options.learning_rate * ((plan.rows - 1) / plan.rows))
+    return [replace(public, spec=lambda bits: spec if bits[0] else shorter), *parties]
 
 
 def gradient_of(plan: GradientPlan, people: People) -> Array:
@@ -344,11 +344,11 @@ def _weights_statistic(plan: GradientPlan, way: Array) -> Statistic:
     return statistic
 
 
-async def worst_session(party: Party, table: Table | None, request: TrainingSpec) -> TrainedEmbeddings:
-    return await embeddings_session(party, table, request, _bring)
+async def worst_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedEmbeddings:
+    return await embeddings_session(party, table, spec, _bring)
 
 
-def network_experiments(plan: NetworkPlan, request: TrainingSpec) -> list[Experiment]:
+def network_experiments(plan: NetworkPlan, spec: TrainingSpec) -> list[Experiment]:
     observers = {Server().name, PartyView(plan.receiver).name}
     units: dict[str, list[AuditClaim]] = {}
     for stated in plan.guarantees:
@@ -368,7 +368,7 @@ def network_experiments(plan: NetworkPlan, request: TrainingSpec) -> list[Experi
         changed = [party for party in hidden if unit in ("others-part", f"own-part:{party}")]
         records = harness.two_parts(plan.schemas, changed)
         what = "each record's noisy sum over all coordinates and passes"
-        tried_here = harness.many_records(claims, records, plan.train_rows, statistic, request, what)
+        tried_here = harness.many_records(claims, records, plan.train_rows, statistic, spec, what)
 
         def people(bits: Bits, records: tuple[People, People] = records) -> People:
             # People who are held out are shown as well, and are the same on both sides.

@@ -37,9 +37,7 @@ MANY = 1000
 """Records of a session in which every record counts."""
 
 
-def opened_experiments(
-    plan: OpenedPlan, request: TrainingSpec, rest: People | None = None
-) -> list[Experiment]:
+def opened_experiments(plan: OpenedPlan, spec: TrainingSpec, rest: People | None = None) -> list[Experiment]:
     """Server and readers with one record and with several, then every party; `rest` are people everybody knows."""
     base = corner(plan.schemas, 0.0) if rest is None else rest
 
@@ -48,7 +46,7 @@ def opened_experiments(
 
     public, *parties = harness.by_observer(
         plan,
-        request,
+        spec,
         base,
         statistic,
         "what was opened, along the record's own products",
@@ -168,7 +166,7 @@ def _draws(plan: OpenedPlan, parts: int, change: Array) -> Callable[[bool, int, 
     return draw
 
 
-def local_experiments(plan: LocalPlan, request: TrainingSpec) -> list[Experiment]:
+def local_experiments(plan: LocalPlan, spec: TrainingSpec) -> list[Experiment]:
     """No declared row is zero, so the server and readers compare two records as near as a row is to zero."""
     schemas = plan.columns.schemas
     low, high = corner(schemas, 0.0), corner(schemas, 1.0)
@@ -187,7 +185,7 @@ def local_experiments(plan: LocalPlan, request: TrainingSpec) -> list[Experiment
             count, what = MANY, "each perturbed row, along the change of the record"
         else:
             count, what = 1, "the published sums of one record, along its change"
-        trial = harness.many_records([AuditClaim.of(stated)], (low, second), count, statistic, request, what)
+        trial = harness.many_records([AuditClaim.of(stated)], (low, second), count, statistic, spec, what)
         experiments.append(replace(trial, kind="canaries" if count > 1 else "neighbours"))
     return experiments
 
@@ -219,7 +217,7 @@ def local_row(plan: LocalPlan, people: People) -> Array:
     return np.asarray(np.concatenate(parts, axis=1)[0], dtype=np.float64)
 
 
-def one_shot_experiments(plan: NoisyColumnsPlan, request: TrainingSpec) -> list[Experiment]:
+def one_shot_experiments(plan: NoisyColumnsPlan, spec: TrainingSpec) -> list[Experiment]:
     """The active party, and with more owners than two all but one of them together, with every noisy row."""
     experiments = []
     for stated in plan.guarantees:
@@ -229,7 +227,7 @@ def one_shot_experiments(plan: NoisyColumnsPlan, request: TrainingSpec) -> list[
         records = harness.two_parts(plan.schemas, changed)
         what = "each noisy row, along the change of the record"
         statistic = _one_shot_statistic(plan, *records)
-        experiments.append(harness.many_records([claim], records, MANY, statistic, request, what))
+        experiments.append(harness.many_records([claim], records, MANY, statistic, spec, what))
     return experiments
 
 

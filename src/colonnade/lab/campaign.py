@@ -62,15 +62,15 @@ def owners_alone(tables: Mapping[str, Table]) -> Group:
     return Group.of(tuple(tables), active=active)
 
 
-def planned(tables: Mapping[str, Table], request: TrainingSpec) -> EncryptedPlan:
+def planned(tables: Mapping[str, Table], spec: TrainingSpec) -> EncryptedPlan:
     schemas = tuple(table.public() for table in tables.values())
-    plan: EncryptedPlan = request.plan(owners_alone(tables), schemas, _rows(tables))
+    plan: EncryptedPlan = spec.plan(owners_alone(tables), schemas, _rows(tables))
     return plan
 
 
 def recorded(
     tables: Mapping[str, Table],
-    request: TrainingSpec,
+    spec: TrainingSpec,
     *,
     attacker: str | None = None,
     asks: Asker | None = None,
@@ -78,11 +78,11 @@ def recorded(
 ) -> tuple[Transcript, Question | None]:
     """`attacker` asks something else than was agreed, if `asks` says so."""
     group = owners_alone(tables)
-    question = asks(planned(tables, request), attacker) if asks is not None and attacker is not None else None
+    question = asks(planned(tables, spec), attacker) if asks is not None and attacker is not None else None
 
     async def program(party: Party, table: Table | None) -> encrypted.Descended:
         own = question if party.name == attacker else None
-        return await encrypted.encrypted_session(party, table, request, own)
+        return await encrypted.encrypted_session(party, table, spec, own)
 
     outcome = run_recorded(program, group, tables, progress=progress)
     results = {owner: outcome.results[owner] for owner in group.owners}
@@ -91,9 +91,9 @@ def recorded(
     return Transcript(plan, diaries, _holdings(tables, plan)), question
 
 
-def arbiters(tables: Mapping[str, Table], request: TrainingSpec) -> tuple[Transcript, IdealDescent]:
+def arbiters(tables: Mapping[str, Table], spec: TrainingSpec) -> tuple[Transcript, IdealDescent]:
     """A run in which an arbiter tells every party its gradient after each batch, without encryption in between."""
-    plan = planned(tables, request)
+    plan = planned(tables, spec)
     randomness = {owner: SystemRandomness() for owner in plan.group.owners}
     ideal = encrypted.ideal_descent(plan, tables, randomness)
     return Transcript(plan, ideal.diaries, _holdings(tables, plan)), ideal
@@ -132,20 +132,20 @@ class Campaign:
     """
 
     tables: Mapping[str, Table]
-    request: TrainingSpec
+    spec: TrainingSpec
     people: int
     progress: Progress = silent
 
     def findings(self) -> Iterator[Attempt]:
         # The defence is worked out for the Taylor coefficient, whatever is attacked without it.
-        for request in (
-            self.request.with_options(defence="none"),
-            self.request.with_options(defence="sound", approximation="taylor"),
+        for spec in (
+            self.spec.with_options(defence="none"),
+            self.spec.with_options(defence="sound", approximation="taylor"),
         ):
-            yield from self._labels(request)
-            yield from self._arbiter(request)
-            yield from self._packed(request)
-            yield from self._columns(request)
+            yield from self._labels(spec)
+            yield from self._arbiter(spec)
+            yield from self._packed(spec)
+            yield from self._columns(spec)
 
     @cached_property
     def _some(self) -> dict[str, Table]:
@@ -157,16 +157,16 @@ class Campaign:
     @cached_property
     def _attacker(self) -> str:
         """The party without the label that has the most columns: it has the most equations."""
-        plan = planned(self.tables, self.request.with_options(defence="none", batch=None))
+        plan = planned(self.tables, self.spec.with_options(defence="none", batch=None))
         return max((owner for owner in plan.group.owners if owner != plan.active), key=plan.width)
 
-    def _fitting(self, request: TrainingSpec, tables: Mapping[str, Table]) -> TrainingSpec:
-        """The request with batches of as many records as the attacker has columns, unless it names its own."""
-        width = planned(tables, request.with_options(batch=None)).width(self._attacker)
-        return request.with_options(batch=min(_rows(tables), _options(request).batch or max(2, width)))
+    def _fitting(self, spec: TrainingSpec, tables: Mapping[str, Table]) -> TrainingSpec:
+        """The spec with batches of as many records as the attacker has columns, unless it names its own."""
+        width = planned(tables, spec.with_options(batch=None)).width(self._attacker)
+        return spec.with_options(batch=min(_rows(tables), _options(spec).batch or max(2, width)))
 
-    def _labels(self, request: TrainingSpec) -> Iterator[Attempt]:
-        transcript, _ = recorded(self._some, self._fitting(request, self._some), progress=self.progress)
+    def _labels(self, spec: TrainingSpec) -> Iterator[Attempt]:
+        transcript, _ = recorded(self._some, self._fitting(spec, self._some), progress=self.progress)
         yield self._from_gradients(transcript, _RECORDED)
         if transcript.plan.width(transcript.plan.active) == 0 and transcript.plan.splits:
             view = transcript.view(self._attacker)
@@ -174,10 +174,10 @@ class Campaign:
             success = attacks.label_success(guesses, transcript.labels)
             yield self._attempt("labels of a party without columns", transcript.plan, success=success)
 
-    def _arbiter(self, request: TrainingSpec) -> Iterator[Attempt]:
-        transcript, ideal = arbiters(self.tables, self._fitting(request, self.tables))
+    def _arbiter(self, spec: TrainingSpec) -> Iterator[Attempt]:
+        transcript, ideal = arbiters(self.tables, self._fitting(spec, self.tables))
         yield self._from_gradients(transcript, "an arbiter's gradients, everybody")
-        if _options(request).defence == "sound":
+        if _options(spec).defence == "sound":
             plan = transcript.plan
             sigma = float(plan.noise_of(plan.active).sigma_squared) ** 0.5 / (1 << plan.fraction_bits)
             messages = messages_by_epoch(plan, ideal, plan.active)
@@ -191,17 +191,17 @@ class Campaign:
                 note=f"σ = {sigma:.3g}; Φ(2·√looks/σ) = {averaged.predicted[-1]:.3f} after the last epoch",
             )
 
-    def _packed(self, request: TrainingSpec) -> Iterator[Attempt]:
+    def _packed(self, spec: TrainingSpec) -> Iterator[Attempt]:
         attack, attacker, tables = "labels from packed answers", self._attacker, self._some
-        if not planned(self.tables, request).splits:
-            reason = f"not run: with {_options(request).approximation} the label holder is asked for no sums"
-            yield self._attempt(attack, planned(self.tables, request), run="our protocol", note=reason)
+        if not planned(self.tables, spec).splits:
+            reason = f"not run: with {_options(spec).approximation} the label holder is asked for no sums"
+            yield self._attempt(attack, planned(self.tables, spec), run="our protocol", note=reason)
             return
         rows = _rows(tables)
         reads = attacks.PackedQuestion(
-            planned(tables, request.with_options(defence="none", batch=rows)), attacker
+            planned(tables, spec.with_options(defence="none", batch=rows)), attacker
         ).reads
-        packed = request.with_options(epochs=1, batch=min(rows, reads, 256))
+        packed = spec.with_options(epochs=1, batch=min(rows, reads, 256))
         plan = planned(tables, packed)
         try:
             transcript, requested = recorded(
@@ -227,23 +227,23 @@ class Campaign:
             note = "it was not refused: the peer took the claim"
             yield self._attempt(attack, plan, run="our protocol", note=note)
 
-    def _columns(self, request: TrainingSpec) -> Iterator[Attempt]:
-        plan = planned(self.tables, request)
+    def _columns(self, spec: TrainingSpec) -> Iterator[Attempt]:
+        plan = planned(self.tables, spec)
         if len(self.tables) != 2:
             reason = "not run: with more than two parties a sum does not say whose columns it is of"
             yield self._attempt("columns of the other party", plan, run="our protocol", note=reason)
             return
         active, passive = plan.active, self._attacker
         if plan.width(passive) == 1 and plan.width(active) >= 2:
-            yield self._column(request, active, passive)
+            yield self._column(spec, active, passive)
         elif plan.width(active) == 1 and plan.width(passive) >= 2:
-            yield self._column(request, passive, active)
+            yield self._column(spec, passive, active)
         elif plan.width(active) >= 2:
-            yield self._inner_products(request, active, passive)
+            yield self._inner_products(spec, active, passive)
 
-    def _column(self, request: TrainingSpec, attacker: str, target: str) -> Attempt:
-        width = planned(self._some, request.with_options(batch=None)).width(attacker)
-        several = request.with_options(batch=min(width, self.people), epochs=max(4, _options(request).epochs))
+    def _column(self, spec: TrainingSpec, attacker: str, target: str) -> Attempt:
+        width = planned(self._some, spec.with_options(batch=None)).width(attacker)
+        several = spec.with_options(batch=min(width, self.people), epochs=max(4, _options(spec).epochs))
         transcript, _ = recorded(self._some, several, progress=self.progress)
         plan, view, labels = transcript.plan, transcript.view(attacker), transcript.labels
         if attacker != plan.active:
@@ -261,17 +261,17 @@ class Campaign:
             success=attacks.value_success(signed, truth),
         )
 
-    def _inner_products(self, request: TrainingSpec, attacker: str, target: str) -> Attempt:
+    def _inner_products(self, spec: TrainingSpec, attacker: str, target: str) -> Attempt:
         few = public_permutation(_rows(self.tables), seed=2)[:_FEW]
         tables = {party: table.take(few) for party, table in self.tables.items()}
-        batch = min(len(few) // 2, planned(tables, request.with_options(batch=None)).width(attacker))
-        long = request.with_options(batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
+        batch = min(len(few) // 2, planned(tables, spec.with_options(batch=None)).width(attacker))
+        long = spec.with_options(batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
         transcript, _ = recorded(tables, long, progress=self.progress)
         recovered = attacks.recover_inner_products(
             attacks.foreign_scores(transcript.view(attacker), transcript.labels),
             rows=len(few),
             step=transcript.plan.step_size,
-            starts_at_zero=_options(request).initialisation == "zero",
+            starts_at_zero=_options(spec).initialisation == "zero",
         )
         features = transcript.holdings[target].features
         upper = np.triu_indices(len(few))

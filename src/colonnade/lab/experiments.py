@@ -244,7 +244,7 @@ def alone(group: Group, owner: str, randomness: Randomness) -> Party:
 
 @dataclass(eq=False)
 class Sessions:
-    """Of one request among these parties; `seed` makes them repeat."""
+    """Of one spec among these parties; `seed` makes them repeat."""
 
     program: Program
     group: Group
@@ -257,14 +257,14 @@ class Sessions:
             return SystemRandomness()
         return SeededRandomness(f"audit {self.seed}/{self.count}/{member}")
 
-    def run(self, request: TrainingSpec, people: People) -> AuditSession:
+    def run(self, spec: TrainingSpec, people: People) -> AuditSession:
         sources = {member: self.randomness(member) for member in self.group.members}
         recorded = {member: RecordedRandomness(sources[member]) for member in self.group.dealers}
         tables = {}
         for schema in self.schemas:
             party = schema.party
             tables[party] = table_of(schema.with_ids(), party, people[party], recorded[party].mark)
-        outcome = run_recorded(self.program, self.group, tables, request, randomness={**sources, **recorded})
+        outcome = run_recorded(self.program, self.group, tables, spec, randomness={**sources, **recorded})
         self.count += 1
         return AuditSession(outcome.results[self.group.owners[0]].plan, outcome, people, recorded)
 
@@ -317,7 +317,7 @@ class Experiment:
     canaries: int
     people: Callable[[Bits], People]
     statistic: Statistic
-    request: Callable[[Bits], TrainingSpec]
+    spec: Callable[[Bits], TrainingSpec]
     what: str
     independent: bool = False
 
@@ -340,13 +340,13 @@ def two_worlds(
     claims: Iterable[AuditClaim],
     worlds: Sequence[People],
     statistic: Statistic,
-    request: TrainingSpec,
+    spec: TrainingSpec,
     what: str,
 ) -> Experiment:
     def people(bits: Bits) -> People:
         return worlds[int(bits[0])]
 
-    return Experiment("neighbours", tuple(claims), 1, people, statistic, lambda _bits: request, what)
+    return Experiment("neighbours", tuple(claims), 1, people, statistic, lambda _bits: spec, what)
 
 
 def many_records(
@@ -354,7 +354,7 @@ def many_records(
     records: tuple[People, People],
     count: int,
     statistic: Statistic,
-    request: TrainingSpec,
+    spec: TrainingSpec,
     what: str,
     *,
     independent: bool = True,
@@ -365,7 +365,7 @@ def many_records(
         count,
         lambda bits: chosen(*records, bits),
         statistic,
-        lambda _bits: request,
+        lambda _bits: spec,
         what,
         independent,
     )
@@ -383,7 +383,7 @@ def two_parts(schemas: Sequence[PublicSchema], changed: Sequence[str]) -> tuple[
 
 def by_observer(
     plan: Plan,
-    request: TrainingSpec,
+    spec: TrainingSpec,
     rest: People,
     statistic: Callable[[People, People], Statistic],
     *what: str,
@@ -392,12 +392,12 @@ def by_observer(
     claims = [AuditClaim.of(stated) for stated in plan.guarantees]
     public = [claim for claim in claims if claim.observer in (Server().name, Reader().name)]
     worlds = [rest, together([rest, corner(plan.schemas, 1.0)])]
-    experiments = [two_worlds(public, worlds, statistic(*worlds), request, what[0])]
+    experiments = [two_worlds(public, worlds, statistic(*worlds), spec, what[0])]
     for claim in claims:
         if (owner := claim.owner(plan.group)) is not None:
             records = two_parts(plan.schemas, others_of(plan.group, owner))
             worlds = [together([rest, record]) for record in records]
-            experiments.append(two_worlds([claim], worlds, statistic(*worlds), request, what[1]))
+            experiments.append(two_worlds([claim], worlds, statistic(*worlds), spec, what[1]))
     return experiments
 
 
@@ -463,7 +463,7 @@ def carry_out(
     for number, experiment in enumerate(experiments):
         bits, values = [], []
         for done, flipped in enumerate(experiment.bits(runs, sessions.randomness("auditor")), start=1):
-            session = sessions.run(experiment.request(flipped), experiment.people(flipped))
+            session = sessions.run(experiment.spec(flipped), experiment.people(flipped))
             bits.append(flipped)
             values.append([experiment.statistic(session, claim) for claim in experiment.claims])
             progress("sessions", number * runs + done, runs * len(experiments))

@@ -63,7 +63,7 @@ def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Admission:
     """Whether one party's budget admits a plan; `admits` is None where its own file is not here to be asked."""
 
     party: str
@@ -73,7 +73,7 @@ class Answer:
 
 def ask_budgets(
     plan: Plan, files: Mapping[str, PartyFile], *, held_out: float | None = None
-) -> tuple[Answer, ...]:
+) -> tuple[Admission, ...]:
     """With what each ledger holds so far; binds nobody, writes nothing."""
     answers, books = [], {}
     for party, file in files.items():
@@ -81,7 +81,7 @@ def ask_budgets(
             books[party] = Ledger.open(file.ledger, patience=file.patience)
     for owner in plan.group.owners:
         if owner not in files:
-            answers.append(Answer(owner, None, f"{owner}'s own file is not here; only {owner} can say."))
+            answers.append(Admission(owner, None, f"{owner}'s own file is not here; only {owner} can say."))
             continue
         file = files[owner]
         exists = file.ledger.exists()
@@ -103,12 +103,12 @@ def ask_budgets(
                 )
                 part.check(owner)
             admit(state, release_before(plan, owner, part), file.dataset)
-            answers.append(Answer(owner, True, "its budget admits this release."))
+            answers.append(Admission(owner, True, "its budget admits this release."))
         except ColonnadeError as error:
             if isinstance(error, LedgerError) and type(error) not in (LedgerError, LedgerReplaced):
                 raise
             # A ledger that this user may not write to, or that is on a disk that fails: the plan itself stands.
-            answers.append(Answer(owner, None if type(error) is LedgerError else False, str(error)))
+            answers.append(Admission(owner, None if type(error) is LedgerError else False, str(error)))
     return tuple(answers)
 
 
@@ -210,7 +210,7 @@ class Candidate:
 
     method: Method
     plan: Plan | None = None
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Admission, ...] = ()
     forecast: Forecast | None = None
     reason: str = ""
     passed: str = ""

@@ -36,7 +36,9 @@ def delta_from_renyi(order: float, divergence: float, epsilon: float) -> float:
 
 def best_order(cost: Callable[[float], float], *, integer: bool) -> tuple[float, float]:
     """The order with the least cost, and that cost. Any order is sound, so the search need only be good."""
-    orders = _integer_grid() if integer else _real_grid()
+    orders = _real_grid()
+    if integer:
+        orders = sorted({float(math.ceil(order)) for order in orders})
     costs = [cost(order) for order in orders]
     at = min(range(len(orders)), key=costs.__getitem__)
     low, high = orders[max(at - 1, 0)], orders[min(at + 1, len(orders) - 1)]
@@ -63,10 +65,6 @@ def _check_order(order: float) -> None:
 def _real_grid() -> list[float]:
     steps = math.ceil(math.log(LARGEST_ORDER / 0.01, _COARSE_RATIO))
     return [1 + 0.01 * _COARSE_RATIO**step for step in range(steps)]
-
-
-def _integer_grid() -> list[float]:
-    return sorted({float(math.ceil(order)) for order in _real_grid()})
 
 
 def _least_integer(cost: Callable[[float], float], low: int, high: int) -> float:
@@ -317,11 +315,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gaussian_delta(high, epsilon) <= delta:
         high *= 2
     return high - _first_true(lambda less: gaussian_delta(high - less, epsilon) <= delta, 0.0, high)
-
-
-def gaussian_sigma(epsilon: float, delta: float, *, sensitivity: float = 1.0) -> float:
-    """The least σ that makes Gaussian noise (ε, δ)-differentially private: the analytic Gaussian mechanism."""
-    return sensitivity / gaussian_mu(epsilon, delta)
 
 
 def _first_true(holds: Callable[[float], bool], low: float, high: float) -> float:

@@ -285,12 +285,9 @@ class EvaluationPlan(SharedPlan):
 
     def own_data(self) -> dict[str, Any]:
         return {
-            "model": self.spec.model,
-            "reaches": [list(reaches) for reaches in self.spec.reaches],
             "harmonics": self.harmonics,
             "sums": [head.sums for head in self.heads],
             "gamma": self.gamma,
-            "epsilon": float(self.spec.epsilon),
             "noise": self._dealt.to_data(),
             "label": self.label.to_data(),
             "primes": list(self.field.primes),
@@ -398,10 +395,10 @@ class Opened(SessionResult[EvaluationPlan]):
 
 
 async def evaluation_session(
-    party: Party, table: Table | None, request: EvaluationSpec, terms: Terms | None
+    party: Party, table: Table | None, spec: EvaluationSpec, terms: Terms | None
 ) -> Opened:
     """Prepare, open once, publish. `terms` are this owner's parts of every score, from the middle of their range."""
-    aligned, plan = await prepare(party, table, request, EvaluationPlan)
+    aligned, plan = await prepare(party, table, spec, EvaluationPlan)
     mine = None
     if aligned is not None:
         if terms is None:

@@ -31,6 +31,7 @@ from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
 from colonnade.protocols.agreement import PartSpec
 from colonnade.protocols.joint_scores import Scored, ScoresSpec, Terms, Weights, scores_session
+from colonnade.report.record import RunRecord
 from colonnade.runtime.journal import ResumedLedger
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs
@@ -252,13 +253,13 @@ def _design(folder: Path, part: ModelFile | NetworkFile | None) -> tuple[Design,
     if isinstance(part, NetworkFile):
         return part.design, part.run
     try:
-        facts = dict(json.loads((folder / FACTS).read_text(encoding="utf-8")))
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         check_format(facts, folder / FACTS)
-        model_facts, run = facts["model_facts"], str(facts["run"])
-        if model_facts and "network" in model_facts:
-            return Design.from_data(model_facts["network"]), run
+        record = RunRecord.model_validate(facts)
+        if record.model_facts.network:
+            return Design.from_data(record.model_facts.network), record.run
     except (ValueError, KeyError, TypeError):
         raise ModelDamaged(f"{folder / FACTS} was changed or cut off since the run wrote it.") from None
-    if not model_facts:
+    if not record.model_facts.model_fields_set:
         raise ModelError(f"{folder} holds no model: nothing was learnt in that run.")
-    raise PlanError(SPLIT.format(method=facts.get("requested", {}).get("method", "")))
+    raise PlanError(SPLIT.format(method="" if record.requested is None else record.requested.method))
