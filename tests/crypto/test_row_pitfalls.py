@@ -9,18 +9,8 @@ from colonnade.crypto import row_proofs as row_claims
 from colonnade.crypto import row_proofs as row_proof
 from colonnade.crypto.product_proof import MASKED_NODES, ROW_NODES, derived, point_of, stretched
 from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof
+from colonnade.numbers import quartic
 from colonnade.numbers.field import FIELD63
-from colonnade.numbers.quartic import (
-    PRIMES,
-    QUARTICS,
-    Projections,
-    Quartic,
-    packed,
-    product,
-    reduced,
-    slack,
-    unpacked,
-)
 from colonnade.randomness import SystemRandomness
 
 M = FIELD63.modulus
@@ -40,7 +30,7 @@ def wrapping(**held: object) -> Session:
     rows[3] = [(M + 1) // 2 - M] * 4
     claims = RowClaims(16, (RowClaim(4, BOUND),), (0, -1))
     as_if = np.where(np.arange(16)[:, None] == 3, [[1, 0, 0, 0]], rows).astype(np.int64)
-    pads = slack(as_if, BOUND)
+    pads = quartic.slack(as_if, BOUND)
     session = Session(claims, rows, pads=pads)
     session.held.update(held)
     assert sum(4 * int(v) ** 2 for v in rows[3]) + int((pads[3] ** 2).sum()) - 4 * BOUND - 1 > M
@@ -61,7 +51,7 @@ def test_a_row_that_wraps_around_is_not_accepted_and_a_true_one_is() -> None:
     # A control of the liar that other tests use: about short rows its proof is the proof.
     rows = short_rows(16, 4, BOUND)
     claims = RowClaims(16, (RowClaim(4, BOUND),), (0, -1))
-    session = Session(claims, rows, pads=slack(rows, BOUND))
+    session = Session(claims, rows, pads=quartic.slack(rows, BOUND))
     assert session.run() and Lying.__mro__[1] is RowProof
 
 
@@ -69,7 +59,7 @@ def test_a_dealer_that_knew_the_coins_would_hide_a_row_from_them(few_projections
     """Why challenges are drawn after the dealing: with them known, every cheat passes."""
 
     def hidden(key: bytes) -> bool:
-        draws = Projections.from_key(derived(key, "projections"), rows=16, count=2)
+        draws = quartic.Projections.from_key(derived(key, "projections"), rows=16, count=2)
         return not (draws.subsets[0] >> 3 & 1).any()
 
     keys = [SOURCE.bytes(32) for _ in range(100)]
@@ -82,7 +72,9 @@ def test_bits_in_the_ring_would_prove_nothing() -> None:
     """b² = b has eight solutions modulo three primes, so that any residue is a sum of such bits times powers of two."""
     solutions = set()
     for choice in range(8):
-        value = sum((M // p) * pow(M // p, -1, p) for place, p in enumerate(PRIMES) if choice >> place & 1)
+        value = sum(
+            (M // p) * pow(M // p, -1, p) for place, p in enumerate(quartic.PRIMES) if choice >> place & 1
+        )
         solutions.add(value % M)
     assert len(solutions) == 8 and all(b * b % M == b for b in solutions)
 
@@ -90,25 +82,25 @@ def test_bits_in_the_ring_would_prove_nothing() -> None:
 def shifted(session: Session, guess: int, known: list[bytes]) -> None:
     """A first verifier moves its answer by what passes if the one row is `guess`, given the masks of `known`."""
     claims, held = session.claims, session.held
-    point, answered = point_of(held["keys"][2], claims.degree), unpacked(held["answer"])
+    point, answered = point_of(held["keys"][2], claims.degree), quartic.unpacked(held["answer"])
     basis, vanishing = MASKED_NODES.at(point), ROW_NODES.vanishing_at(point)
     beta = stretched(held["keys"][0], "rows", claims.count)
-    for q, field in enumerate(QUARTICS):
+    for q, field in enumerate(quartic.QUARTICS):
         masks = [stretched(seed, "row masks", claims.width)[q, :, :1] for seed in known]
-        mask = reduced(np.sum(masks, axis=0), field.prime)
+        mask = quartic.reduced(np.sum(masks, axis=0), field.prime)
         value = field.times(basis[q, :, 1:2].copy(), np.array([[float(guess % field.prime)], [0], [0], [0]]))
-        value = reduced(value + field.times(mask, basis[q, :, :1].copy()), field.prime)
+        value = quartic.reduced(value + field.times(mask, basis[q, :, :1].copy()), field.prime)
         # Moved by 1, the squares move by 4β(2F + 1), and the quotient by that over Z.
-        moved = reduced(2 * value + [[1], [0], [0], [0]], field.prime)
+        moved = quartic.reduced(2 * value + [[1], [0], [0], [0]], field.prime)
         wanted = field.scaled(field.times(moved, beta[q]), 4)
         inverse = _power(field, vanishing[q][:, None], field.prime**4 - 2)
         answered[q, :, -3] += field.times(wanted, inverse)[:, 0]
         answered[q, 0, 0] += 1
-        answered[q] = reduced(answered[q], field.prime)
-    held["answer"] = packed(answered)
+        answered[q] = quartic.reduced(answered[q], field.prime)
+    held["answer"] = quartic.packed(answered)
 
 
-def _power(field: Quartic, base: np.ndarray, exponent: int) -> np.ndarray:
+def _power(field: quartic.Quartic, base: np.ndarray, exponent: int) -> np.ndarray:
     out = np.array([[1.0], [0.0], [0.0], [0.0]])
     for bit in bin(exponent)[2:]:
         out = field.times(out, out)
@@ -143,24 +135,24 @@ def test_an_answer_to_another_challenge_is_an_equation_in_the_rows() -> None:
     pads = proof.pads
     shares = [(a, b) for a, b in zip(dealt(rows, claims.points), dealt(pads, claims.points), strict=True)]
     bits = proof.bits(first)
-    words = unpacked(proof.proof(first, tau))
-    answered = unpacked(
+    words = quartic.unpacked(proof.proof(first, tau))
+    answered = quartic.unpacked(
         row_check.answer(claims, shares[0], seed=seeds[0], challenge=first, second=tau_told, third=third)
     )
     weights, announced = (row_claims.BitWeights.from_key(key, claims) for key in (tau, tau_told))
     given = words[:, :, 65 : 65 + claims.bits]
     own = row_check._bit_sum(claims, shares[1], first, bits, given, announced, first=False)
-    draws = Projections.from_key(derived(first, "projections"), rows=1, count=row_claims.PROJECTIONS)
+    draws = quartic.Projections.from_key(derived(first, "projections"), rows=1, count=row_claims.PROJECTIONS)
 
     def explains(guess: np.ndarray) -> bool:
         values = draws.of_integers(guess, pads).reshape(-1) + claims.offsets.astype(np.int64)
         whole = (values[None, :] >> np.arange(claims.bits)[:, None]) & 1
         both = ((whole.astype(np.uint8) ^ bits) * bits).astype(np.float64)
-        for q, field in enumerate(QUARTICS):
+        for q, field in enumerate(quartic.QUARTICS):
             said = own[q] + answered[q, :, -1]
-            apart = reduced(weights.whole[q] - announced.whole[q], field.prime)
-            weighted = reduced(2.0 ** np.arange(1, claims.bits + 1) @ both, field.prime)
-            if reduced(said - product(apart, weighted, field.prime), field.prime).any():
+            apart = quartic.reduced(weights.whole[q] - announced.whole[q], field.prime)
+            weighted = quartic.reduced(2.0 ** np.arange(1, claims.bits + 1) @ both, field.prime)
+            if quartic.reduced(said - quartic.product(apart, weighted, field.prime), field.prime).any():
                 return False
         return True
 
@@ -175,7 +167,7 @@ def test_what_verifiers_hold_and_tell_is_uniform_whatever_the_rows_are() -> None
             claims = RowClaims(64, (RowClaim(2, BOUND),), (0, -1))
             proof = RowProof(claims, rows, seeds=(SOURCE.bytes(32), SOURCE.bytes(32)))
             bits.append(proof.bits(bytes(32))[claims.used == 1])
-            values.append(unpacked(proof.proof(bytes(32), bytes(32)))[0] / PRIMES[0])
+            values.append(quartic.unpacked(proof.proof(bytes(32), bytes(32)))[0] / quartic.PRIMES[0])
         ones, drawn = np.concatenate(bits), np.concatenate(values, axis=None)
         assert abs(ones.mean() - 0.5) * 2 * len(ones) ** 0.5 < 6
         assert abs(drawn.mean() - 0.5) * (12 * len(drawn)) ** 0.5 < 6
@@ -184,6 +176,6 @@ def test_what_verifiers_hold_and_tell_is_uniform_whatever_the_rows_are() -> None
         for _ in range(10):
             session = Session.of(rows, RowClaim(2, BOUND))
             assert session.run()
-            values.append(unpacked(session.held["answer"])[1] / PRIMES[1])
+            values.append(quartic.unpacked(session.held["answer"])[1] / quartic.PRIMES[1])
         drawn = np.concatenate(values, axis=None)
         assert abs(drawn.mean() - 0.5) * (12 * len(drawn)) ** 0.5 < 6

@@ -13,20 +13,8 @@ from colonnade.crypto import product_proof
 from colonnade.crypto.product_proof import ProductClaim, ProductProof, derived, point_of
 from colonnade.crypto.row_proofs import PROJECTIONS, RowClaim, RowClaims
 from colonnade.errors import FieldTooSmall
+from colonnade.numbers import quartic
 from colonnade.numbers.field import FIELD63, FieldArray
-from colonnade.numbers.quartic import (
-    ORDER,
-    PRIMES,
-    QUARTICS,
-    Nodes,
-    Projections,
-    Quartic,
-    _searched,
-    loops,
-    reduced,
-    slack,
-    uniform,
-)
 from colonnade.randomness import SeededRandomness
 
 BOUND = 3 << 20
@@ -101,7 +89,7 @@ def test_a_proof_for_other_challenges_is_not_accepted(which: str) -> None:
     assert not session.run()
 
 
-def _power(field: Quartic, base: np.ndarray, exponent: int) -> np.ndarray:
+def _power(field: quartic.Quartic, base: np.ndarray, exponent: int) -> np.ndarray:
     out = np.tile(np.array([[1.0], [0.0], [0.0], [0.0]]), base.shape[1])
     for bit in bin(exponent)[2:]:
         out = field.times(out, out)
@@ -110,19 +98,19 @@ def _power(field: Quartic, base: np.ndarray, exponent: int) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("field", QUARTICS)
-def test_the_extensions_are_fields(field: Quartic) -> None:
+@pytest.mark.parametrize("field", quartic.QUARTICS)
+def test_the_extensions_are_fields(field: quartic.Quartic) -> None:
     """Rabin's test: X^(p⁴) = X, and X^(p²) − X, which is 0 modulo any factor of a lower degree, is a unit."""
     p, x, one = field.prime, np.array([[0.0], [1], [0], [0]]), np.array([[1.0], [0], [0], [0]])
     assert (_power(field, x, p**4) == x).all()
-    assert (_power(field, reduced(_power(field, x, p**2) - x, p), p**4 - 1) == one).all()
+    assert (_power(field, quartic.reduced(_power(field, x, p**2) - x, p), p**4 - 1) == one).all()
     # A control: X⁴ − 1 has zeros in every field.
-    wrong = Quartic(p, 0, 1)
-    assert not (_power(wrong, reduced(_power(wrong, x, p**2) - x, p), p**4 - 1) == one).all()
+    wrong = quartic.Quartic(p, 0, 1)
+    assert not (_power(wrong, quartic.reduced(_power(wrong, x, p**2) - x, p), p**4 - 1) == one).all()
 
 
 def test_polynomials_are_what_they_are_at_their_nodes_and_points_of_checks_in_no_prime_field() -> None:
-    nodes = Nodes((0, 1, -1, 4))
+    nodes = quartic.Nodes((0, 1, -1, 4))
     for q in range(3):
         assert (nodes.values_at(nodes.points)[q] == np.eye(4)).all()
     claims = RowClaims(8, (RowClaim(1, 9),), (0, 1))
@@ -130,7 +118,7 @@ def test_polynomials_are_what_they_are_at_their_nodes_and_points_of_checks_in_no
         powers = point_of(bytes([seed]) * 32, claims.degree)
         assert powers[:, 1:, 1].any(axis=1).all()
     assert len({derived(bytes(32), *labels) for labels in ((), ("a",), ("a", ""), ("", "a"), ("aa",))}) == 5
-    assert sum(x * x for x in _searched(4 * 12345 + 1)) == 4 * 12345 + 1
+    assert sum(x * x for x in quartic._searched(4 * 12345 + 1)) == 4 * 12345 + 1
 
 
 @pytest.mark.parametrize(
@@ -146,31 +134,37 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
             rng.integers(0, 256, (126, 7)).astype(np.uint8),
         )
         if name == "coin_weights":
-            weights, moduli = rng.integers(0, PRIMES[2], (12, 7)), np.repeat(PRIMES, 4)
+            weights, moduli = rng.integers(0, quartic.PRIMES[2], (12, 7)), np.repeat(quartic.PRIMES, 4)
             out: list[Any] = [np.zeros((1001, 12))]
             inner.coin_weights(weights, signs, subsets, moduli, out[0])
             chosen = [k for k in range(7) if subsets[11, k] >> 1 & 1]
-            assert out[0][89, 5] == int(weights[5, chosen].sum()) % PRIMES[1] * (1 - 2 * int(signs[89] & 1))
+            assert out[0][89, 5] == int(weights[5, chosen].sum()) % quartic.PRIMES[1] * (
+                1 - 2 * int(signs[89] & 1)
+            )
         elif name == "pairs":
             even, odd, more, less = rng.integers(-(1 << 42), 1 << 42, (4, 4, 3, 10)).astype(np.float64)
             out = [np.ones((8, 25)), np.ones((8, 25)), np.ones((3, 20))]
-            inner.add_pair_squares(even, odd, 4.0, PRIMES[0], 17, out[0])
-            inner.add_pair_products(even, odd, more, less, PRIMES[1], 5, out[1])
-            inner.add_reduced(even.reshape(3, -1)[:, :20].copy(), 4.0, np.array(PRIMES), out[2])
+            inner.add_pair_squares(even, odd, 4.0, quartic.PRIMES[0], 17, out[0])
+            inner.add_pair_products(even, odd, more, less, quartic.PRIMES[1], 5, out[1])
+            inner.add_reduced(even.reshape(3, -1)[:, :20].copy(), 4.0, np.array(quartic.PRIMES), out[2])
             expected = 1 + 4 * sum(int(even[2, j, 7] - odd[2, j, 7]) ** 2 for j in range(3))
-            assert out[0][6, 24] == expected % PRIMES[0] and out[0][6, 16] == 1
+            assert out[0][6, 24] == expected % quartic.PRIMES[0] and out[0][6, 16] == 1
         elif name == "ring":
-            left, right = rng.integers(0, PRIMES[0], (2, 4, 30)).astype(np.float64)
+            left, right = rng.integers(0, quartic.PRIMES[0], (2, 4, 30)).astype(np.float64)
             out = [np.empty((4, 30)), np.ones((4, 6))]
-            inner.multiply(left, right, PRIMES[0], 2, 1, out[0])
-            inner.add_ring_squares(left.reshape(4, 6, 5), 4.0, PRIMES[0], 2, 1, out[1])
+            inner.multiply(left, right, quartic.PRIMES[0], 2, 1, out[0])
+            inner.add_ring_squares(left.reshape(4, 6, 5), 4.0, quartic.PRIMES[0], 2, 1, out[1])
         elif name == "project_integers":
             out = [np.zeros((7, 8), np.int64)]
             inner.project_integers(rows, rows[:, :3].copy(), signs, subsets, out[0])
         elif name == "combine":
             out = [np.zeros((3, 4, 80))]
             inner.combine(
-                words.reshape(-1), 80, rng.integers(0, PRIMES[2], (3, 64, 4)), np.array(PRIMES), out[0]
+                words.reshape(-1),
+                80,
+                rng.integers(0, quartic.PRIMES[2], (3, 64, 4)),
+                np.array(quartic.PRIMES),
+                out[0],
             )
         elif name == "three_squares":
             numbers, found = 4 * rng.integers(0, 1 << 30, 300) + 1, np.zeros((300, 3), np.int64)
@@ -187,13 +181,13 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
             assert not out[0][:, :, 33:].any()
         return out
 
-    pairs = zip(results(loops()), results(plain_check_loops), strict=True)
+    pairs = zip(results(quartic.loops()), results(plain_check_loops), strict=True)
     assert all(np.array_equal(compiled, plain) for compiled, plain in pairs)
 
 
 def test_projections_are_the_sums_they_say() -> None:
     rows = np.random.default_rng(1).integers(-99, 99, size=(100, 3))
-    draws = Projections.from_key(bytes(32), rows=100, count=4)
+    draws = quartic.Projections.from_key(bytes(32), rows=100, count=4)
     expected = np.zeros((4, 3), dtype=np.int64)
     for i in range(100):
         for k in range(4):
@@ -207,11 +201,14 @@ def test_projections_are_the_sums_they_say() -> None:
 def test_weighted_projections_of_shares_are_those_of_the_integers(count: int) -> None:
     """Σ_k ρ_k·projection k, computed from shares without a projection by itself, and from the projections."""
     rows = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, size=(count, 12))
-    draws, rho = Projections.from_key(bytes(32), rows=count, count=40), uniform(40, SeededRandomness(3))
+    draws, rho = (
+        quartic.Projections.from_key(bytes(32), rows=count, count=40),
+        quartic.uniform(40, SeededRandomness(3)),
+    )
     parts = rows[:, :9].copy(), rows[:, 9:].copy()
     found = draws.of_shares(FIELD63.encode(parts[0]), FIELD63.encode(parts[1]), rho)
     projected = draws.of_integers(*parts).astype(object)
-    for q, prime in enumerate(PRIMES):
+    for q, prime in enumerate(quartic.PRIMES):
         assert np.array_equal(found[q], (rho[q].astype(np.int64).astype(object) @ projected) % prime)
 
 
@@ -222,14 +219,18 @@ def test_every_slack_is_three_squares(bound: int) -> None:
         np.concatenate([np.arange(min(root, 30) + 1), np.linspace(0, root, 20).astype(np.int64)])
     )
     rows = lengths[:, None].astype(np.int64)
-    filled = slack(rows, bound)
+    filled = quartic.slack(rows, bound)
     assert (4 * rows[:, 0] ** 2 + (filled**2).sum(axis=1) == 4 * bound + 1).all()
 
 
 def test_soundness_is_counted_in_integers_and_what_could_wrap_around_is_refused() -> None:
     claims = RowClaims(16384, (RowClaim(21, 3 << 28),), (0, -1))
     wrong = 2 * 64 + 2 * claims.bits + 3
-    assert wrong << claims.algebraic_bits <= ORDER - max(PRIMES) < wrong << (claims.algebraic_bits + 1)
+    assert (
+        wrong << claims.algebraic_bits
+        <= quartic.ORDER - max(quartic.PRIMES)
+        < wrong << (claims.algebraic_bits + 1)
+    )
     assert claims.algebraic_bits >= 76 and PROJECTIONS == 40
     with pytest.raises(FieldTooSmall, match="smaller gamma, or verify = 'none'"):
         RowClaims(16384, (RowClaim(21, 1 << 35),), (0, 1))

@@ -8,18 +8,7 @@ from sklearn import metrics
 from typed import there
 
 from colonnade.errors import InputError, ModelError
-from colonnade.evaluation.estimates import (
-    Figure,
-    ScoreDistribution,
-    TwoClassEstimate,
-    calibration_curve,
-    commonest,
-    curves,
-    estimate_classes,
-    estimate_two_classes,
-    recalibration,
-    threshold_of,
-)
+from colonnade.evaluation import estimates
 
 PEOPLE = 4000
 
@@ -30,8 +19,10 @@ def people(seed: int = 1, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=PEOPLE) + 1.6 * classes - 1.5, classes
 
 
-def exact(scores: np.ndarray, classes: np.ndarray, threshold: float = 0.0) -> TwoClassEstimate:
-    return estimate_two_classes(scores, classes, names=("no", "yes"), threshold=threshold, chances=True)
+def exact(scores: np.ndarray, classes: np.ndarray, threshold: float = 0.0) -> estimates.TwoClassEstimate:
+    return estimates.estimate_two_classes(
+        scores, classes, names=("no", "yes"), threshold=threshold, chances=True
+    )
 
 
 def test_figures_are_those_of_scikit_learn() -> None:
@@ -65,7 +56,7 @@ def test_rows_of_several_classes_have_the_figures_of_scikit_learn() -> None:
     rng, names = np.random.default_rng(4), ("low", "mid", "high", "top")
     codes = rng.integers(0, 4, PEOPLE)
     scores = np.eye(4)[codes] + rng.normal(size=(PEOPLE, 4))
-    evaluated = estimate_classes(scores, codes, names=names, chances=True)
+    evaluated = estimates.estimate_classes(scores, codes, names=names, chances=True)
     chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     said = scores.argmax(axis=1)
     assert evaluated.figures["accuracy"].value == pytest.approx(metrics.accuracy_score(codes, said))
@@ -73,15 +64,15 @@ def test_rows_of_several_classes_have_the_figures_of_scikit_learn() -> None:
     squares = ((chances - np.eye(4)[codes]) ** 2).sum(axis=1).mean()
     assert evaluated.figures["Brier score"].value == pytest.approx(squares)
     assert np.array_equal(there(evaluated.confusion), metrics.confusion_matrix(codes, said))
-    assert "log-loss" not in estimate_classes(scores, codes, names=names, chances=False).figures
+    assert "log-loss" not in estimates.estimate_classes(scores, codes, names=names, chances=False).figures
 
 
 def test_rules_find_the_threshold_that_they_name() -> None:
     scores, classes = people()
-    law = ScoreDistribution.of(scores, classes)
+    law = estimates.ScoreDistribution.of(scores, classes)
 
     def predicted(rule: str) -> np.ndarray:
-        return scores > threshold_of(rule, law)
+        return scores > estimates.threshold_of(rule, law)
 
     def f1(said: np.ndarray) -> float:
         return float(2 * (said & (classes == 1)).sum() / (said.sum() + classes.sum()))
@@ -97,41 +88,41 @@ def test_rules_find_the_threshold_that_they_name() -> None:
     assert predicted("share=0.1").mean() == pytest.approx(0.1, abs=1e-3)
     balanced = predicted("balanced")
     assert balanced[classes == 1].mean() - balanced[classes == 0].mean() >= 0.55
-    assert threshold_of("0.2", law) == pytest.approx(math.log(0.25))
+    assert estimates.threshold_of("0.2", law) == pytest.approx(math.log(0.25))
 
 
 @pytest.mark.parametrize("rule", ["", "best", "recall=2", "recall=x", "cost=5", "1.5", "0"])
 def test_a_rule_that_is_none_is_refused_with_those_there_are(rule: str) -> None:
     with pytest.raises(InputError, match=r"threshold: found .*balanced, f1, recall=0\.8"):
-        threshold_of(rule, ScoreDistribution.of(*people()))
+        estimates.threshold_of(rule, estimates.ScoreDistribution.of(*people()))
 
 
 def test_recalibration_has_the_least_log_loss_of_its_kind() -> None:
     scores, classes = people()
-    slope, shift = recalibration(ScoreDistribution.of(3.0 * scores + 2.0, classes))
+    slope, shift = estimates.recalibration(estimates.ScoreDistribution.of(3.0 * scores + 2.0, classes))
 
     def loss(a: float, b: float) -> float:
         return float(np.logaddexp(0, np.where(classes, -1, 1) * (a * (3.0 * scores + 2.0) + b)).mean())
 
     around = [loss(slope + one, shift + two) for one in (-0.01, 0, 0.01) for two in (-0.01, 0, 0.01)]
     assert loss(slope, shift) <= min(around) + 1e-9
-    wrong_way = recalibration(ScoreDistribution.of(-scores, classes))
+    wrong_way = estimates.recalibration(estimates.ScoreDistribution.of(-scores, classes))
     assert wrong_way[0] == 0.0 and wrong_way[1] == pytest.approx(
         math.log(classes.mean() / (1 - classes.mean()))
     )
 
 
 def test_curves_rise_and_end_where_they_must() -> None:
-    law = ScoreDistribution.of(*people())
-    found = curves(law)
+    law = estimates.ScoreDistribution.of(*people())
+    found = estimates.curves(law)
     assert (
         found["roc"][0] == [0.0, 0.0] and found["roc"][-1] == [1.0, 1.0] and found["lift"][-1] == [1.0, 1.0]
     )
     for name in ("roc", "lift"):
         assert (np.diff(np.array(found[name]), axis=0) >= 0).all()
-    bins = calibration_curve(law)
+    bins = estimates.calibration_curve(law)
     assert sum(item["people"] for item in bins) == PEOPLE
-    assert commonest(np.array([3.0, 1.0]))["average precision"] == 0.25
+    assert estimates.commonest(np.array([3.0, 1.0]))["average precision"] == 0.25
 
 
 def test_one_class_alone_is_refused() -> None:
@@ -140,5 +131,5 @@ def test_one_class_alone_is_refused() -> None:
 
 
 def test_a_figure_has_no_more_digits_than_its_error_allows() -> None:
-    assert str(Figure(0.89134, 0.03, 0.04, 0.5)) == "0.89 ± 0.05"
-    assert str(Figure(0.89134, 0.0, 0.0004, 0.5)) == "0.8913 ± 0.0004"
+    assert str(estimates.Figure(0.89134, 0.03, 0.04, 0.5)) == "0.89 ± 0.05"
+    assert str(estimates.Figure(0.89134, 0.0, 0.0004, 0.5)) == "0.8913 ± 0.0004"

@@ -18,34 +18,14 @@ from training_specs import planned_on, requested
 from training_specs import requested as spec_of
 from typed import untyped
 
-from colonnade import Federation, LogisticRegression, Schema, Table
+from colonnade import Federation, LogisticRegression, Schema, Table, errors
 from colonnade.crypto.sharing import Shamir, reshare, total
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import (
-    ColonnadeError,
-    DeltaTooLarge,
-    GroupMismatch,
-    LabelMismatch,
-    LocalProtocolError,
-    NotMasked,
-    PlanError,
-    RemoteProtocolError,
-    TooMuchMemory,
-)
 from colonnade.federation.job import Job
 from colonnade.methods.margin import plan as plan_module
 from colonnade.methods.margin import protocol
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.plan import MarginOptions, MarginSchedule
-from colonnade.methods.margin.protocol import (
-    MarginDescent,
-    OwnRows,
-    descended,
-    ideal_slopes,
-    log_odds_slope,
-    margin_session,
-    summed_slopes,
-)
 from colonnade.methods.table import METHODS
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.numbers.field import FIELD63, FieldArray
@@ -64,7 +44,7 @@ from colonnade.runtime.wire import Message, decode
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
+def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, protocol.OwnRows]:
     return watched_rows(monkeypatch)
 
 
@@ -81,7 +61,7 @@ def test_without_noise_all_opened_is_the_ideal(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(plan), "block", property(lambda self: min(self.rows, block)))
         outcome = run_margin(plan, tables)
-    ideal, seen = descended(plan, read, SeededRandomness("none")), outcome.results["server"]
+    ideal, seen = protocol.descended(plan, read, SeededRandomness("none")), outcome.results["server"]
     assert seen.moments.tolist() == ideal.moments.tolist()
     assert [one.tolist() for one in seen.opened] == [one.tolist() for one in ideal.opened]
     assert np.array_equal(seen.model, ideal.model) and np.abs(seen.model).sum() > 0
@@ -106,7 +86,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(read: Any) -> None:
     seen = run_margin(plan, tables).results["server"]
     joint = np.concatenate([read[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
     for step, (weights, opened) in enumerate(zip(seen.path, seen.opened, strict=True)):
-        ideal = summed_slopes(joint, ideal_slopes(plan, read, weights))
+        ideal = protocol.summed_slopes(joint, protocol.ideal_slopes(plan, read, weights))
         whole = ideal + sum(part[0] for part in drawn[3 * step : 3 * step + 3])
         assert opened.tolist() == whole.tolist()
         assert np.abs(whole - ideal).max() > 0
@@ -127,14 +107,14 @@ def test_a_step_takes_two_hundred_and_sixteen_bytes_a_row_between_two_owners() -
 def test_weights_by_which_no_score_is_finite_are_refused(monkeypatch: Any, weight: float, said: str) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = margin_plan(tables)
-    honest = MarginDescent.step
+    honest = protocol.MarginDescent.step
 
     def step(self: Any, opened: Any) -> None:
         honest(self, opened)
         self.weights = np.full_like(self.weights, weight)
 
-    monkeypatch.setattr(MarginDescent, "step", step)
-    with pytest.raises(RemoteProtocolError, match=said):
+    monkeypatch.setattr(protocol.MarginDescent, "step", step)
+    with pytest.raises(errors.RemoteProtocolError, match=said):
         run_margin(plan, tables)
 
 
@@ -158,7 +138,7 @@ def test_owners_that_were_told_different_weights_deal_nothing(monkeypatch: pytes
 
     monkeypatch.setattr(protocol, "published_weights", two_faced)
     monkeypatch.setattr(protocol, "share", watched)
-    with pytest.raises(RemoteProtocolError, match="told something else"):
+    with pytest.raises(errors.RemoteProtocolError, match="told something else"):
         run_margin(plan, tables)
     assert set(dealt) == {"waves 0.0"}
 
@@ -190,7 +170,10 @@ def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames() -> None:
 # --- wrong versions, attacked
 @pytest.mark.parametrize(
     ("raised", "error", "words"),
-    [(False, LocalProtocolError, "cannot add shares of degree"), (True, NotMasked, "degree-2 masks")],
+    [
+        (False, errors.LocalProtocolError, "cannot add shares of degree"),
+        (True, errors.NotMasked, "degree-2 masks"),
+    ],
 )
 def test_noise_of_degree_t_can_neither_be_added_to_a_gradient_nor_be_raised_and_opened(
     monkeypatch: pytest.MonkeyPatch, raised: bool, error: type[Exception], words: str
@@ -320,7 +303,7 @@ def test_a_mask_that_was_opened_is_not_opened_again() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(protocol, "open_to", repeated)
-        with pytest.raises(NotMasked, match="used in an earlier opening"):
+        with pytest.raises(errors.NotMasked, match="used in an earlier opening"):
             run_margin(plan, tables)
 
 
@@ -413,20 +396,20 @@ def test_plans_that_differ_in_any_choice_differ_in_their_hash_and_schedules_say_
     ],
 )
 def test_choices_that_no_plan_has_are_named(choice: Any, part: Any) -> None:
-    with pytest.raises(PlanError, match=part):
+    with pytest.raises(errors.PlanError, match=part):
         margin_plan(tables_of(PAIR, 100), **choice)
 
 
 def test_groups_deltas_labels_and_memory_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     names = tuple(f"party{number}" for number in range(15))
-    with pytest.raises(PlanError, match=r"15 owners multiply 15 rounded factors.*'moments'"):
+    with pytest.raises(errors.PlanError, match=r"15 owners multiply 15 rounded factors.*'moments'"):
         margin_plan(tables_of(names, 50))
     tables = tables_of(PAIR, 50)
-    with pytest.raises(GroupMismatch, match="no computing parties"):
+    with pytest.raises(errors.GroupMismatch, match="no computing parties"):
         margin_plan(tables, Group.pair("bank", "insurer", active="bank"))
-    with pytest.raises(LabelMismatch):
+    with pytest.raises(errors.LabelMismatch):
         margin_plan(tables, Group.of(PAIR, active="insurer"))
-    with pytest.raises(DeltaTooLarge):
+    with pytest.raises(errors.DeltaTooLarge):
         planned_on(requested(MarginOptions, epsilon=1.0, delta=0.1), tables)
     monkeypatch.setattr(plan_module, "smallest_field", lambda **most: most)
     made = margin_plan(tables)
@@ -434,7 +417,7 @@ def test_groups_deltas_labels_and_memory_that_do_not_fit_are_refused(monkeypatch
     assert untyped(made.field)["noise"] == len(made.group.dealers) * max(supports) > 0 != min(supports)
     monkeypatch.undo()
     monkeypatch.setattr(plans, "physical_memory", lambda: 1 << 18)
-    with pytest.raises(TooMuchMemory, match="5000 rows of"):
+    with pytest.raises(errors.TooMuchMemory, match="5000 rows of"):
         margin_plan(tables_of(PAIR, 5000))
 
 
@@ -521,7 +504,9 @@ def _some(table: Table, keep: NDArray[np.bool_]) -> Table:
 def test_the_slope_is_that_of_the_link_at_scores_of_that_size() -> None:
     sizes = np.array([0.5, 2.0, 6.0])
     chances = (1 + np.exp(sizes)) / (3 + np.exp(sizes))
-    np.testing.assert_allclose(log_odds_slope(sizes) * sizes, np.log(chances / (1 - chances)), rtol=1e-9)
+    np.testing.assert_allclose(
+        protocol.log_odds_slope(sizes) * sizes, np.log(chances / (1 - chances)), rtol=1e-9
+    )
 
 
 def test_five_parties_train_with_two_colluders_allowed_for() -> None:
@@ -648,7 +633,7 @@ def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: A
             party = Party(
                 name, GROUP, channel, book, ReplayRandomness(journal.key), dataset=name, timeout=5.0
             )
-            return await margin_session(party, tables.get(name), ASKED)
+            return await protocol.margin_session(party, tables.get(name), ASKED)
         except BaseException:
             inner.stop("it fell")
             raise
@@ -663,7 +648,7 @@ def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: A
 
     found = asyncio.run(main())
     for result in found:
-        if isinstance(result, BaseException) and not isinstance(result, Crash | ColonnadeError):
+        if isinstance(result, BaseException) and not isinstance(result, Crash | errors.ColonnadeError):
             raise result
     return dict(zip(GROUP.members, found, strict=True))
 
@@ -692,7 +677,7 @@ def test_noise_that_would_be_dealt_again_with_fresh_sharings_stops_the_member(tm
     attempt(tmp_path, books, resumed=False, falls="gradient 1")
     (tmp_path / "bank" / "key").write_bytes(bytes(32))
     ended = attempt(tmp_path, books, resumed=True)
-    assert isinstance(ended["bank"], LocalProtocolError)
+    assert isinstance(ended["bank"], errors.LocalProtocolError)
     assert "something else than the record says" in str(ended["bank"])
 
 

@@ -14,6 +14,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from typed import untyped
 
 from colonnade.errors import DataError
+from colonnade.models import moments as moment_rules
 from colonnade.models.discriminant import (
     LARGEST_EXPLAINED,
     LogOdds,
@@ -26,19 +27,6 @@ from colonnade.models.discriminant import (
     log_odds,
     multiclass_rule,
     normal_law,
-)
-from colonnade.models.moments import (
-    ClassMoments,
-    ConstantMoments,
-    ValueMoments,
-    decompose,
-    default_floor,
-    deflated,
-    denoised,
-    learnable_rank,
-    least_squares,
-    noise_edge,
-    principal_directions,
 )
 
 FALSE_ALARM = 1e-9
@@ -58,22 +46,26 @@ def labels_of(x: Array, seed: int, classes: int) -> NDArray[np.int64]:
     return np.asarray(scores.argmax(axis=1))
 
 
-def class_moments(x: Array, y: NDArray[np.int64], classes: int, *, noise: float = 0.0) -> ClassMoments:
+def class_moments(
+    x: Array, y: NDArray[np.int64], classes: int, *, noise: float = 0.0
+) -> moment_rules.ClassMoments:
     hot = np.eye(classes)[y]
-    return ClassMoments(x.T @ x, hot.T @ x, hot.sum(axis=0), noise=noise, border=0.5**0.5)
+    return moment_rules.ClassMoments(x.T @ x, hot.T @ x, hot.sum(axis=0), noise=noise, border=0.5**0.5)
 
 
-def noisy(moments: ClassMoments, noise: float, seed: int) -> ClassMoments:
+def noisy(moments: moment_rules.ClassMoments, noise: float, seed: int) -> moment_rules.ClassMoments:
     rng = np.random.default_rng(seed)
     gram = moments.gram + symmetric_noise(len(moments.gram), noise, rng)
     sums = moments.sums + rng.normal(size=moments.sums.shape) * noise / moments.border
     counts = moments.counts + rng.normal(size=len(moments.counts)) * noise * 2**0.5 / moments.border**2
-    return ClassMoments(gram, sums, counts, noise=noise, border=moments.border)
+    return moment_rules.ClassMoments(gram, sums, counts, noise=noise, border=moments.border)
 
 
-def value_moments(x: Array, v: Array, *, noise: float = 0.0) -> ValueMoments:
+def value_moments(x: Array, v: Array, *, noise: float = 0.0) -> moment_rules.ValueMoments:
     of_value: Any = {"cross": x.T @ v, "value_total": float(v.sum()), "value_square": float(v @ v)}
-    return ValueMoments(x.T @ x, float(len(x)), x.sum(axis=0), **of_value, noise=noise, border=0.5)
+    return moment_rules.ValueMoments(
+        x.T @ x, float(len(x)), x.sum(axis=0), **of_value, noise=noise, border=0.5
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -91,7 +83,7 @@ def test_without_noise_dependent_columns_get_the_least_norm_solution() -> None:
     x = rows_of(4)
     x = np.column_stack([x, x[:, 0] - x[:, 1]]) / 2
     v = np.tanh(x[:, 0] + x[:, 2])
-    line = least_squares(value_moments(x, v))
+    line = moment_rules.least_squares(value_moments(x, v))
     centred = np.linalg.lstsq(x - x.mean(axis=0), v - v.mean(), rcond=None)[0]
     np.testing.assert_allclose(line.coefficients, centred, atol=1e-7)
 
@@ -134,7 +126,9 @@ def test_permuting_the_classes_permutes_the_scores(seed: int) -> None:
     x = rows_of(seed % 7)
     plain = noisy(class_moments(x, labels_of(x, seed % 5, 4), 4), 0.3, seed)
     order = rng.permutation(4)
-    swapped = ClassMoments(plain.gram, plain.sums[order], plain.counts[order], noise=0.3, border=plain.border)
+    swapped = moment_rules.ClassMoments(
+        plain.gram, plain.sums[order], plain.counts[order], noise=0.3, border=plain.border
+    )
     first, second = multiclass_rule(plain), multiclass_rule(swapped)
     np.testing.assert_allclose(first.coefficients[order], second.coefficients, rtol=1e-6)
     np.testing.assert_allclose(first.intercepts[order], second.intercepts, rtol=1e-6)
@@ -142,20 +136,20 @@ def test_permuting_the_classes_permutes_the_scores(seed: int) -> None:
 
 @given(st.lists(st.floats(-5, 50), min_size=1, max_size=30), st.floats(0.01, 10), st.floats(0, 5))
 def test_a_floored_inverse_is_at_most_one_over_the_floor(values: Any, floor: float, ridge: float) -> None:
-    spectrum = decompose(np.diag(values), floor=floor, ridge=ridge)
+    spectrum = moment_rules.decompose(np.diag(values), floor=floor, ridge=ridge)
     assert (spectrum.inverse > 0).all()
     assert (spectrum.inverse <= 1 / (floor + ridge)).all()
 
 
 @given(st.integers(1, 5000))
 def test_the_floor_is_at_most_the_edge_of_the_noise(columns: int) -> None:
-    assert 1.0 <= default_floor(columns) <= noise_edge(1.0, columns)
+    assert 1.0 <= moment_rules.default_floor(columns) <= moment_rules.noise_edge(1.0, columns)
 
 
 @given(st.lists(st.floats(-50, 500), min_size=1, max_size=40), st.floats(0, 5))
 def test_deflating_keeps_the_order_and_only_takes_away(values: list[float], noise: float) -> None:
     seen = np.sort(np.array(values))
-    true = deflated(seen, noise)
+    true = moment_rules.deflated(seen, noise)
     assert (true <= np.maximum(seen, 0)).all()
     assert (np.diff(true) >= 0).all()
     assert (true >= 0).all()
@@ -174,8 +168,8 @@ def test_noise_alone_shows_at_most_one_direction_and_three_real_ones_are_found()
     real[:3] = 6 * noise * columns**0.5
     for seed in range(5):
         pure = symmetric_noise(columns, noise, seed)
-        assert learnable_rank(untyped(np.linalg.eigvalsh(pure)), noise) <= 1
-        assert 3 <= learnable_rank(untyped(np.linalg.eigvalsh(pure + np.diag(real))), noise) <= 4
+        assert moment_rules.learnable_rank(untyped(np.linalg.eigvalsh(pure)), noise) <= 1
+        assert 3 <= moment_rules.learnable_rank(untyped(np.linalg.eigvalsh(pure + np.diag(real))), noise) <= 4
 
 
 def test_deflated_squares_are_those_the_rows_have_along_the_noisy_directions() -> None:
@@ -186,7 +180,7 @@ def test_deflated_squares_are_those_the_rows_have_along_the_noisy_directions() -
     for seed in range(40):
         values, vectors = np.linalg.eigh(np.diag(real) + symmetric_noise(columns, noise, seed))
         seen.append(values[-1])
-        notify.append(deflated(values, noise)[-1])
+        notify.append(moment_rules.deflated(values, noise)[-1])
         true.append(vectors[0, -1] ** 2 * real[0])
     assert np.mean(notify) == pytest.approx(np.mean(true), rel=0.04)
     assert np.mean(seen) > 1.4 * np.mean(true)
@@ -202,8 +196,10 @@ def test_the_mean_is_found_by_the_border_where_the_gram_matrix_hides_it() -> Non
         rng = np.random.default_rng(seed)
         gram = rows * np.outer(mean, mean) + symmetric_noise(columns, noise, 100 + seed)
         total = rows * mean + rng.normal(size=columns) * noise * 2**0.5
-        scatter = ConstantMoments(gram, float(rows), total, noise=noise, border=0.5**0.5).scatter()
-        found = principal_directions(scatter, centre=False)
+        scatter = moment_rules.ConstantMoments(
+            gram, float(rows), total, noise=noise, border=0.5**0.5
+        ).scatter()
+        found = moment_rules.principal_directions(scatter, centre=False)
         np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(columns), atol=1e-9)
         border.append((found.directions[0] @ direction) ** 2)
         gram_alone.append((np.linalg.eigh(gram)[1][:, -1] @ direction) ** 2)
@@ -233,21 +229,27 @@ def test_the_bias_correction_centres_the_scores(skew: float) -> None:
         assert z[False] > 6.1
 
 
-def _weights(moments: ClassMoments) -> Array:
+def _weights(moments: moment_rules.ClassMoments) -> Array:
     scatter = moments.scatter()
-    floor = moments.noise * default_floor(len(scatter.mean))
-    return decompose(scatter.matrix, floor=floor).solve(moments.sums[1] - moments.counts[1] * scatter.mean)
+    floor = moments.noise * moment_rules.default_floor(len(scatter.mean))
+    return moment_rules.decompose(scatter.matrix, floor=floor).solve(
+        moments.sums[1] - moments.counts[1] * scatter.mean
+    )
 
 
 def test_a_class_with_no_positive_count_is_named() -> None:
-    moments = ClassMoments(np.eye(2), np.zeros((2, 2)), np.array([50.0, -3.0]), noise=2.0, border=0.7)
+    moments = moment_rules.ClassMoments(
+        np.eye(2), np.zeros((2, 2)), np.array([50.0, -3.0]), noise=2.0, border=0.7
+    )
     with pytest.raises(DataError, match=r"class 'sick' has a noisy count of -3\.0"):
         binary_rule(moments, names=("well", "sick"))
     with pytest.raises(DataError, match="number of rows is"):
-        ConstantMoments(np.eye(2), -1.0, np.zeros(2), noise=1.0, border=0.7).scatter()
+        moment_rules.ConstantMoments(np.eye(2), -1.0, np.zeros(2), noise=1.0, border=0.7).scatter()
     with pytest.raises(DataError, match="class 'b'"):
         multiclass_rule(
-            ClassMoments(np.eye(2), np.zeros((3, 2)), np.array([50.0, -3.0, 1.0]), noise=2.0, border=0.7),
+            moment_rules.ClassMoments(
+                np.eye(2), np.zeros((3, 2)), np.array([50.0, -3.0, 1.0]), noise=2.0, border=0.7
+            ),
             names=("a", "b", "c"),
         )
 
@@ -257,7 +259,9 @@ def test_a_class_too_rare_for_the_noise_keeps_finite_scores_and_is_seldom_predic
     y = labels_of(x, 1, 3)
     moments = class_moments(x, y, 3)
     sums = np.vstack([moments.sums, np.full((1, 5), 7.0)])
-    rare = ClassMoments(moments.gram, sums, np.append(moments.counts, -2.0), noise=0.5, border=0.7)
+    rare = moment_rules.ClassMoments(
+        moments.gram, sums, np.append(moments.counts, -2.0), noise=0.5, border=0.7
+    )
     rule = multiclass_rule(rare)
     assert rule.faint == (3,)
     scores = x @ rule.coefficients.T + rule.intercepts
@@ -366,10 +370,10 @@ def test_what_may_be_true_is_positive_and_close_to_what_was_found(value: float, 
 @given(st.lists(st.floats(-50, 500), min_size=1, max_size=40), st.floats(0, 5))
 def test_what_rows_hold_adds_up_to_the_trace_unless_it_is_negative(values: Any, noise: float) -> None:
     seen = np.array(values)
-    found = denoised(seen, noise)
+    found = moment_rules.denoised(seen, noise)
     assert (found >= 0).all()
     inside = seen <= 2 * noise * len(seen) ** 0.5
-    np.testing.assert_array_equal(found[~inside], deflated(seen, noise)[~inside])
+    np.testing.assert_array_equal(found[~inside], moment_rules.deflated(seen, noise)[~inside])
     if inside.any() and found[inside].max() > 0:
         assert found.sum() == pytest.approx(seen.sum(), abs=1e-6)
 

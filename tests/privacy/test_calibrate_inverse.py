@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from colonnade.errors import PlanError, PrivacyError
+from colonnade.privacy import events
 from colonnade.privacy.calibrate import (
     as_draws,
     batch_capacity,
@@ -19,43 +20,32 @@ from colonnade.privacy.calibrate import (
     calibrate_poisson_binomial,
     most_uses,
 )
-from colonnade.privacy.events import (
-    COARSE_BITS,
-    Approximated,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    Laplace,
-    MatrixChange,
-    MatrixSkellam,
-    PerStep,
-    PoissonBinomial,
-    PoissonSampled,
-    Repeated,
-    Skellam,
-)
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.renyi import gaussian_mu
 
-FAMILIES: dict[str, Callable[[Fraction], Event]] = {
-    "gaussian": lambda noise: Gaussian(3, noise),
-    "discrete gaussian": lambda noise: DiscreteGaussian(12, noise),
-    "steps": lambda noise: PerStep((5, 1, 1), noise),
-    "skellam": lambda noise: Approximated(Skellam(300, 25, noise), 10**6),
-    "matrix": lambda noise: MatrixSkellam(MatrixChange(10**6, 10**8, 2 * 10**12, 2 * 10**8), noise),
-    "mixture": lambda noise: Composed((Skellam(30, 5, noise), DiscreteGaussian(5, noise))),
+FAMILIES: dict[str, Callable[[Fraction], events.Event]] = {
+    "gaussian": lambda noise: events.Gaussian(3, noise),
+    "discrete gaussian": lambda noise: events.DiscreteGaussian(12, noise),
+    "steps": lambda noise: events.PerStep((5, 1, 1), noise),
+    "skellam": lambda noise: events.Approximated(events.Skellam(300, 25, noise), 10**6),
+    "matrix": lambda noise: events.MatrixSkellam(
+        events.MatrixChange(10**6, 10**8, 2 * 10**12, 2 * 10**8), noise
+    ),
+    "mixture": lambda noise: events.Composed(
+        (events.Skellam(30, 5, noise), events.DiscreteGaussian(5, noise))
+    ),
 }
-OTHER_FAMILIES: dict[str, Callable[[Fraction], Event]] = {
-    "laplace": lambda noise: Repeated(Laplace(1, noise), 10),
-    "discrete laplace": lambda noise: Repeated(DiscreteLaplace(4, noise), 5),
-    "sampled": lambda noise: Repeated(PoissonSampled(Fraction(1, 50), Skellam(300, 25, noise)), 40),
-    "one integer": lambda noise: DiscreteGaussian(3, noise, 1),
+OTHER_FAMILIES: dict[str, Callable[[Fraction], events.Event]] = {
+    "laplace": lambda noise: events.Repeated(events.Laplace(1, noise), 10),
+    "discrete laplace": lambda noise: events.Repeated(events.DiscreteLaplace(4, noise), 5),
+    "sampled": lambda noise: events.Repeated(
+        events.PoissonSampled(Fraction(1, 50), events.Skellam(300, 25, noise)), 40
+    ),
+    "one integer": lambda noise: events.DiscreteGaussian(3, noise, 1),
 }
 
 
-def is_least(family: Callable[[Fraction], Event], epsilon: float, delta: float, digits: int) -> None:
+def is_least(family: Callable[[Fraction], events.Event], epsilon: float, delta: float, digits: int) -> None:
     noise = calibrate(family, epsilon=epsilon, delta=delta, digits=digits)
     assert account(family(noise), delta).epsilon <= epsilon
     exponent = math.floor(math.log10(noise) + 1e-12) - digits + 1
@@ -69,26 +59,26 @@ def is_least(family: Callable[[Fraction], Event], epsilon: float, delta: float, 
 @settings(max_examples=6, deadline=None)
 @given(epsilon=st.floats(0.05, 20), digits=st.integers(2, 8), delta=st.sampled_from([1e-9, 1e-5]))
 def test_calibrated_noise_is_within_the_target_and_least(
-    family: Callable[[Fraction], Event], epsilon: float, delta: float, digits: int
+    family: Callable[[Fraction], events.Event], epsilon: float, delta: float, digits: int
 ) -> None:
     is_least(family, epsilon, delta, digits)
 
 
 @pytest.mark.parametrize("family", OTHER_FAMILIES.values(), ids=OTHER_FAMILIES.keys())
 def test_noise_calibrated_through_sampling_or_loss_distributions_is_least(
-    family: Callable[[Fraction], Event],
+    family: Callable[[Fraction], events.Event],
 ) -> None:
     is_least(family, 1.0, 1e-5, 3)
 
 
 def test_known_noise_is_found_and_targets_out_of_reach_are_refused() -> None:
-    sigma = calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=1e-5, digits=10)
+    sigma = calibrate(lambda sigma: events.Gaussian(1, sigma), epsilon=1.0, delta=1e-5, digits=10)
     assert float(sigma) == pytest.approx(1 / gaussian_mu(1.0, 1e-5), rel=1e-9)
     assert sigma >= Fraction(1 / gaussian_mu(1.0, 1e-5))
-    assert calibrate(lambda scale: Laplace(7, scale), epsilon=0.5, delta=0) == 14
-    assert calibrate(lambda sigma: Gaussian(0, sigma), epsilon=1.0, delta=1e-5) == Fraction(1, 10**12)
+    assert calibrate(lambda scale: events.Laplace(7, scale), epsilon=0.5, delta=0) == 14
+    assert calibrate(lambda sigma: events.Gaussian(0, sigma), epsilon=1.0, delta=1e-5) == Fraction(1, 10**12)
     with pytest.raises(PlanError, match="no noise"):
-        calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=0)
+        calibrate(lambda sigma: events.Gaussian(1, sigma), epsilon=1.0, delta=0)
     with pytest.raises(PlanError, match="no β"):
         calibrate_poisson_binomial(2, trials=(400,), times=10**6, epsilon=1e-3, delta=0)
 
@@ -98,16 +88,16 @@ def test_known_noise_is_found_and_targets_out_of_reach_are_refused() -> None:
 )
 def test_a_target_that_is_none_is_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(ValueError, match="target"):
-        calibrate(lambda sigma: Gaussian(1, sigma), epsilon=epsilon, delta=delta)
+        calibrate(lambda sigma: events.Gaussian(1, sigma), epsilon=epsilon, delta=delta)
     with pytest.raises(ValueError, match="target"):
         calibrate_poisson_binomial(2, trials=(2,), times=1, epsilon=epsilon, delta=delta)
 
 
 def test_calibrated_coins_are_within_the_target_and_as_bold_as_it_allows() -> None:
     event = calibrate_poisson_binomial(3, trials=(1, 2, 1), times=8, epsilon=3.0, delta=1e-5)
-    assert account(Repeated(event, 8), 1e-5).epsilon <= 3.0
-    bolder = PoissonBinomial(3, event.trials, event.beta + Fraction(1, 10**6))
-    assert account(Repeated(bolder, 8), 1e-5).epsilon > 3.0
+    assert account(events.Repeated(event, 8), 1e-5).epsilon <= 3.0
+    bolder = events.PoissonBinomial(3, event.trials, event.beta + Fraction(1, 10**6))
+    assert account(events.Repeated(bolder, 8), 1e-5).epsilon > 3.0
     other = calibrate_poisson_binomial(3, trials=(1,), times=8, epsilon=3.0, delta=1e-5)
     assert event.trials * event.beta**2 > other.trials * other.beta**2
     event = calibrate_poisson_binomial(3, trials=(1,), times=1, epsilon=100.0, delta=0)
@@ -169,7 +159,7 @@ def test_uses_are_the_least_that_keep_their_promise(steps: int, rate: Fraction, 
 @given(st.floats(0, 1))
 def test_a_distance_in_draws_is_rounded_up(probability: float) -> None:
     draws = as_draws(probability)
-    assert draws >= Fraction(probability) * 2**COARSE_BITS > draws - 1
+    assert draws >= Fraction(probability) * 2**events.COARSE_BITS > draws - 1
 
 
 @pytest.mark.parametrize("wrong", [(-1, Fraction(1, 2), 0), (5, Fraction(3, 2), 0), (5, Fraction(1, 2), -1)])

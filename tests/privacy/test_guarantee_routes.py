@@ -16,6 +16,7 @@ from test_events_laws import additive, events
 from typed import there
 
 from colonnade.errors import PrivacyError
+from colonnade.privacy import renyi as rules
 from colonnade.privacy.distributions import log_sum, scaled_erfc
 from colonnade.privacy.events import (
     COARSE_BITS,
@@ -41,20 +42,6 @@ from colonnade.privacy.guarantee import account, delta_at, least_delta_of_routes
 from colonnade.privacy.guarantee import account as account_for
 from colonnade.privacy.loss import HockeyStickCurve, curves_of, loss_distribution
 from colonnade.privacy.observers import Coalition, Colluding, PartyView, Reader, Server, members_of
-from colonnade.privacy.renyi import (
-    best_order,
-    delta_from_renyi,
-    epsilon_from_renyi,
-    float_above,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
-    least_delta,
-    least_epsilon,
-    pure_epsilon,
-    renyi,
-    round_up,
-)
 from colonnade.testing import check_event
 
 
@@ -63,11 +50,11 @@ def test_normal_noise_is_accounted_for_exactly_and_sampled_curves_agree_with_dp_
     mu = math.sqrt(1 / 25 + 2 * 9 / 100 + 5 / 100)
     cost = account(event, 1e-5)
     assert cost.method == f"Gaussian (μ = {mu:.3g})"
-    assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, 1e-5), rel=1e-11)
-    assert delta_at(event, 1.0) == pytest.approx(gaussian_delta(mu, 1.0), rel=1e-11)
+    assert cost.epsilon == pytest.approx(rules.gaussian_epsilon(mu, 1e-5), rel=1e-11)
+    assert delta_at(event, 1.0) == pytest.approx(rules.gaussian_delta(mu, 1.0), rel=1e-11)
     accountant = rdp.RdpAccountant(orders=[float(order) for order in range(2, 200)])
     accountant.compose(dp_event.PoissonSampledDpEvent(0.02, dp_event.GaussianDpEvent(1.5)), 100)
-    ours, _ = least_epsilon(itemise(Repeated(PoissonSampled(0.02, Gaussian(1, 1.5)), 100)), 1e-6)
+    ours, _ = rules.least_epsilon(itemise(Repeated(PoissonSampled(0.02, Gaussian(1, 1.5)), 100)), 1e-6)
     assert ours == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-9)
 
 
@@ -76,11 +63,11 @@ def test_each_law_takes_its_own_route() -> None:
     assert "Gaussian" not in account(Composed((Gaussian(1, 5), PerStep((1,), 25))), 1e-5).method
     cost = account(DiscreteGaussian(10, 40**2, coordinates=1), 1e-5)
     assert cost.method == "privacy loss distribution"
-    assert cost.epsilon == pytest.approx(gaussian_epsilon(10 / 40, 1e-5), rel=1e-3)
+    assert cost.epsilon == pytest.approx(rules.gaussian_epsilon(10 / 40, 1e-5), rel=1e-3)
     items = itemise(Repeated(Laplace(1, 10), times=10))
     by_losses = least_delta_of_routes(items, 0.5)
     assert by_losses.method == "privacy loss distribution"
-    assert by_losses.value < least_delta(items, 0.5)[0]
+    assert by_losses.value < rules.least_delta(items, 0.5)[0]
 
 
 def test_pure_noise_is_pure_at_nought_and_better_above_and_pure_losses_are_rounded_up() -> None:
@@ -91,12 +78,12 @@ def test_pure_noise_is_pure_at_nought_and_better_above_and_pure_losses_are_round
     assert delta_at(event, 1.0) == 0
     third = account(Repeated(Laplace(1, 30), 10), 0).epsilon
     assert Fraction(1, 3) <= Fraction(third) <= Fraction(1, 3) * (1 + Fraction(1, 2**50))
-    assert pure_epsilon(itemise(DiscreteLaplace(Fraction(7, 2), 3))) == 1
+    assert rules.pure_epsilon(itemise(DiscreteLaplace(Fraction(7, 2), 3))) == 1
     leaf = PoissonBinomial(3, 2, Fraction(1, 4))
-    assert pure_epsilon(itemise(Composed((leaf, Laplace(1, 1))))) == pytest.approx(1 + 2 * math.log(3))
-    sampled = pure_epsilon(itemise(PoissonSampled(0.1, Laplace(1, 1))))
+    assert rules.pure_epsilon(itemise(Composed((leaf, Laplace(1, 1))))) == pytest.approx(1 + 2 * math.log(3))
+    sampled = rules.pure_epsilon(itemise(PoissonSampled(0.1, Laplace(1, 1))))
     assert sampled == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
-    assert pure_epsilon(itemise(PoissonSampled(0.1, Laplace(1000, 1)))) == pytest.approx(1000)
+    assert rules.pure_epsilon(itemise(PoissonSampled(0.1, Laplace(1000, 1)))) == pytest.approx(1000)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +156,7 @@ def test_the_route_taken_is_at_most_the_renyi_one_and_a_smaller_delta_never_cost
         Repeated(PoissonBinomial(3, 2, 0.1), 16),
         Skellam(3, 3, 500, 1),
     ):
-        assert account(event, 1e-5).epsilon < least_epsilon(itemise(event), 1e-5)[0]
+        assert account(event, 1e-5).epsilon < rules.least_epsilon(itemise(event), 1e-5)[0]
         assert account(event, 1e-5).method == "privacy loss distribution"
     for one in (Skellam(9, 3, 50), Repeated(Laplace(1, 20), 30), PoissonBinomial(3, 2, 0.1)):
         costs = [account(one, delta).epsilon for delta in (1e-2, 1e-5, 1e-9, 1e-14, 1e-40)]
@@ -220,8 +207,8 @@ def test_conversion_to_epsilon_and_back_is_the_identity(
     order: float, divergence: float, digits: float
 ) -> None:
     delta = 10**digits
-    epsilon = epsilon_from_renyi(order, divergence, delta)
-    back = delta_from_renyi(order, divergence, epsilon)
+    epsilon = rules.epsilon_from_renyi(order, divergence, delta)
+    back = rules.delta_from_renyi(order, divergence, epsilon)
     assert back <= delta * (1 + 1e-6)
     if epsilon > 0:
         assert back == pytest.approx(delta, rel=1e-6)
@@ -231,16 +218,18 @@ def test_conversion_is_sound_for_normal_noise_and_refused_where_it_proves_nothin
     for mu in (0.1, 0.5, 2.0):
         for delta in (1e-3, 1e-6, 1e-12):
             for order in (1.5, 4.0, 30.0):
-                assert epsilon_from_renyi(order, order * mu * mu / 2, delta) >= gaussian_epsilon(mu, delta)
-    assert epsilon_from_renyi(2.0, math.nan, 1e-5) == math.inf
-    for convert in (epsilon_from_renyi, delta_from_renyi):
+                assert rules.epsilon_from_renyi(order, order * mu * mu / 2, delta) >= rules.gaussian_epsilon(
+                    mu, delta
+                )
+    assert rules.epsilon_from_renyi(2.0, math.nan, 1e-5) == math.inf
+    for convert in (rules.epsilon_from_renyi, rules.delta_from_renyi):
         with pytest.raises(ValueError, match="greater than 1"):
             convert(1.0, 1.0, 0.5)
 
 
 @given(st.floats(2.5, 1e5), st.booleans())
 def test_the_search_finds_the_order_of_least_cost(centre: float, integer: bool) -> None:
-    order, cost = best_order(lambda order: abs(math.log((order - 1) / (centre - 1))), integer=integer)
+    order, cost = rules.best_order(lambda order: abs(math.log((order - 1) / (centre - 1))), integer=integer)
     if integer:
         assert order in (math.floor(centre), math.ceil(centre))
     else:
@@ -249,10 +238,10 @@ def test_the_search_finds_the_order_of_least_cost(centre: float, integer: bool) 
 
 @given(st.fractions(0, 10**6))
 def test_rounding_up_is_upward_and_close(value: Fraction) -> None:
-    above = float_above(value)
+    above = rules.float_above(value)
     assert value <= Fraction(above)
     assert Fraction(math.nextafter(above, -math.inf)) < value or above == 0
-    assert round_up(above) >= above
+    assert rules.round_up(above) >= above
 
 
 @given(st.floats(-9, 3), st.floats(-1, 37))
@@ -267,24 +256,24 @@ def test_the_normal_curve_is_nowhere_below_the_formula(digits: float, place: flo
         beyond = mp.mpf(epsilon) / mu
         exact = mp.ncdf(mp.mpf(mu) / 2 - beyond) - mp.exp(epsilon) * mp.ncdf(-mp.mpf(mu) / 2 - beyond)
         lost = 1e-10 + 2.0**-40 / mu
-        assert exact <= gaussian_delta(mu, epsilon) <= min(mp.mpf(1), exact * (1 + lost))
+        assert exact <= rules.gaussian_delta(mu, epsilon) <= min(mp.mpf(1), exact * (1 + lost))
 
 
 @given(st.floats(0.01, 50), st.floats(-14, -0.5))
 def test_mu_epsilon_and_delta_invert_one_another(epsilon: float, digits: float) -> None:
     delta = 10**digits
-    mu = gaussian_mu(epsilon, delta)
-    assert gaussian_delta(mu, epsilon) <= delta
-    assert gaussian_delta(mu * (1 + 1e-9), epsilon) > delta * (1 - 1e-7)
-    assert gaussian_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-6)
+    mu = rules.gaussian_mu(epsilon, delta)
+    assert rules.gaussian_delta(mu, epsilon) <= delta
+    assert rules.gaussian_delta(mu * (1 + 1e-9), epsilon) > delta * (1 - 1e-7)
+    assert rules.gaussian_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-6)
 
 
 def test_the_normal_curve_at_its_edges() -> None:
-    assert gaussian_delta(0.0, 1.0) == 0
-    assert gaussian_epsilon(0.0, 1e-5) == 0
+    assert rules.gaussian_delta(0.0, 1.0) == 0
+    assert rules.gaussian_epsilon(0.0, 1e-5) == 0
     for arguments in ((-1.0, 1.0), (1.0, -1.0)):
         with pytest.raises(ValueError, match="negative"):
-            gaussian_delta(*arguments)
+            rules.gaussian_delta(*arguments)
 
 
 # A replaced record is two zeroed ones, by way of the zero row.
@@ -318,7 +307,7 @@ def test_normal_noise_costs_four_times_as_much_for_a_replaced_record_and_who_loo
     once = Gaussian(1, 8)
     doubled = replaced_from_zeroed(once)
     assert doubled is not None
-    assert renyi(doubled, 8.0) == pytest.approx(renyi(Repeated(once, 4), 8.0), rel=1e-9)
+    assert rules.renyi(doubled, 8.0) == pytest.approx(rules.renyi(Repeated(once, 4), 8.0), rel=1e-9)
     assert account_for(doubled, DELTA).epsilon > account_for(Repeated(once, 2), DELTA).epsilon
     assert members_of(Server()) == {"server"} and members_of(PartyView("bank")) == {"bank"}
     assert members_of(Coalition(("bank", "server"))) == {"bank", "server"}
@@ -382,7 +371,7 @@ def test_sampled_curves_are_the_summed_hockey_stick_in_both_directions(
 def test_the_gaussian_curve_is_the_analytic_one_and_what_does_not_move_costs_nothing() -> None:
     for leaf in (Gaussian(1, 2), PerStep((3, 4), 100, discrete=False)):
         for epsilon in (0.0, 0.3, 1.0, 2.5):
-            assert math.isclose(at(curve_of(leaf), epsilon), gaussian_delta(0.5, epsilon), rel_tol=1e-9)
+            assert math.isclose(at(curve_of(leaf), epsilon), rules.gaussian_delta(0.5, epsilon), rel_tol=1e-9)
     assert at(curve_of(DiscreteGaussian(0, 1, 1)), 0.0) == 0
     kinds = Composed(tuple(Laplace(1, scale) for scale in range(10, 60)))
     assert loss_distribution(itemise(kinds), 1.0) is None
@@ -433,7 +422,7 @@ def test_no_curve_is_claimed_where_none_is_proved_or_affordable(leaf: Mechanism)
 
 def our_epsilon(event: Event, delta: float) -> float:
     items = itemise(event)
-    losses = loss_distribution(items, least_epsilon(items, delta)[0])
+    losses = loss_distribution(items, rules.least_epsilon(items, delta)[0])
     assert losses is not None
     return losses.epsilon(delta)
 
