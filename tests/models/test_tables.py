@@ -19,20 +19,11 @@ from sklearn.metrics import roc_auc_score
 from tables_people import AGE, BANK, GAMMA, LABEL, OWNER, SHOP, coded, people, release_with
 from typed import there, untyped
 
-from colonnade import GradientBoostedTrees, LogisticRegression, MomentRelease
+from colonnade import GradientBoostedTrees, LogisticRegression, MomentRelease, errors
 from colonnade.data.encoder import Encoder, Quantizer
 from colonnade.data.files import open_file
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.levels import BinnedColumn
-from colonnade.errors import (
-    CannotWrite,
-    DataError,
-    DrownedByNoise,
-    InputError,
-    NameInUse,
-    NotConverged,
-    NotInstalled,
-)
 from colonnade.models.fitting import PAYS_FROM, choose_rule, strength_of
 from colonnade.models.tables import matched, synthetic
 from colonnade.models.tables.margins import description
@@ -152,7 +143,7 @@ def test_a_saved_table_is_read_back_as_it_was(release: MomentRelease, tmp_path: 
     read = dict(zip(table.column_names, batch.columns, strict=True))
     for name, codes in coded(table).items():
         assert np.array_equal(coded({**{key: table[key] for key in NAMES}, name: read[name]})[name], codes)
-    with pytest.raises(NameInUse):
+    with pytest.raises(errors.NameInUse):
         table.save(target)
 
 
@@ -181,7 +172,7 @@ def test_a_fit_stops_at_the_noise_and_goes_on_without_it(release: MomentRelease)
 
 @pytest.mark.parametrize("rows", [0, -1, 10**9, 2.5, True])
 def test_numbers_of_rows_that_no_table_has_are_refused(release: MomentRelease, rows: Any) -> None:
-    with pytest.raises(InputError, match="from 1 to 10,000,000 rows"):
+    with pytest.raises(errors.InputError, match="from 1 to 10,000,000 rows"):
         release.synthesize(rows)
 
 
@@ -189,22 +180,22 @@ def test_numbers_that_are_not_in_bins_are_refused_by_name() -> None:
     plain = NumericColumn("age", low=18, high=90)
     parties = [("bank", Encoder((plain, OWNER), "circle"), {"age": RAW["age"], "owner": RAW["owner"]})]
     made = release_of(parties, LABEL, RISK)
-    with pytest.raises(DataError, match=r"no table can be made of age: .*leave them out: owner"):
+    with pytest.raises(errors.DataError, match=r"no table can be made of age: .*leave them out: owner"):
         made.synthesize(10)
     assert made.select(["owner"]).synthesize(10).column_names == ("owner", "risk")
 
 
 def test_a_release_that_is_all_noise_is_refused() -> None:
     raw, risk = people(60)
-    with pytest.raises(DrownedByNoise, match="all that is said of the columns is noise"):
+    with pytest.raises(errors.DrownedByNoise, match="all that is said of the columns is noise"):
         release_with(raw, risk, noise=40.0).synthesize(10)
-    with pytest.raises(DrownedByNoise, match="every column"):
+    with pytest.raises(errors.DrownedByNoise, match="every column"):
         release_with(*people(6000), noise=600.0).select(["job", "age"]).synthesize(10)
 
 
 def test_a_fit_that_comes_to_nothing_is_refused(release: MomentRelease, monkeypatch: Any) -> None:
     monkeypatch.setattr(synthetic, "RATE", 0.0)
-    with pytest.raises(NotConverged, match="no table fits this release"):
+    with pytest.raises(errors.NotConverged, match="no table fits this release"):
         release.synthesize(10)
 
 
@@ -216,9 +207,9 @@ def test_a_fit_that_is_cut_short_says_so(release: MomentRelease) -> None:
 
 def test_where_a_table_cannot_be_written_nothing_is(release: MomentRelease, tmp_path: Path) -> None:
     table = release.synthesize(10)
-    with pytest.raises(InputError, match=r"\.parquet or \.csv"):
+    with pytest.raises(errors.InputError, match=r"\.parquet or \.csv"):
         table.save(tmp_path / "table.xlsx")
-    with pytest.raises(CannotWrite, match="there is no folder"):
+    with pytest.raises(errors.CannotWrite, match="there is no folder"):
         table.save(tmp_path / "none" / "table.csv")
     assert list(tmp_path.iterdir()) == []
 
@@ -351,9 +342,9 @@ def test_numbers_on_a_circle_and_three_classes_keep_least_squares() -> None:
     release = release_of([("bank", encoder, {"age": FEW["age"], "owner": FEW["owner"]})], LABEL, FEW_RISK)
     assert "age are coded as numbers" in choose_rule(release).reason
     assert LogisticRegression().fit(release).rule_.name == "least-squares"
-    with pytest.raises(InputError, match="'matched' cannot be had"):
+    with pytest.raises(errors.InputError, match="'matched' cannot be had"):
         LogisticRegression(rule="matched").fit(release)
-    with pytest.raises(InputError, match="Did you mean 'matched'"):
+    with pytest.raises(errors.InputError, match="Did you mean 'matched'"):
         LogisticRegression(rule="match").fit(release)
 
 
@@ -413,19 +404,19 @@ def test_where_a_line_does_as_well_they_say_so() -> None:
 
 
 def test_a_plain_release_is_refused_with_what_to_do() -> None:
-    with pytest.raises(InputError, match="conditional = true"):
+    with pytest.raises(errors.InputError, match="conditional = true"):
         GradientBoostedTrees().fit(release_with(*people(500), noise=1.0))
 
 
 def test_without_the_extra_its_name_is_said(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     raw, risk = people(500)
-    with pytest.raises(NotInstalled, match=r"colonnade\[trees\]"):
+    with pytest.raises(errors.NotInstalled, match=r"colonnade\[trees\]"):
         GradientBoostedTrees().fit(conditional(raw, risk))
 
 
 @pytest.mark.parametrize("arguments", [{"rows": 0}, {"rounds": 10**9}, {"rows": True}])
 def test_a_number_of_rows_or_rounds_is_whole_and_in_range(arguments: dict[str, Any]) -> None:
     raw, risk = people(500)
-    with pytest.raises(InputError, match="from 1 to 10,000,000"):
+    with pytest.raises(errors.InputError, match="from 1 to 10,000,000"):
         GradientBoostedTrees(**arguments).fit(conditional(raw, risk))

@@ -13,17 +13,10 @@ from test_server_intersection import aligned as matched
 from training_specs import requested
 from typed import there, untyped
 
+from colonnade import errors
 from colonnade.crypto import curve as blinded_sets
 from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import (
-    BudgetExceeded,
-    DataError,
-    LedgerError,
-    LocalProtocolError,
-    PlanError,
-    RemoteProtocolError,
-)
 from colonnade.federation.federation import Federation
 from colonnade.ledger import HoldoutSplit, Ledger
 from colonnade.methods.moments.plan import MomentsOptions
@@ -51,10 +44,10 @@ def test_rules_and_budgets_are_compared_before_ids_are() -> None:
         )
         for party, rule in rules.items()
     }
-    with pytest.raises(PlanError, match="different rules for ids"):
+    with pytest.raises(errors.PlanError, match="different rules for ids"):
         Federation(tables.values(), budget=(1.0, 1e-5)).align()
     federation = Federation([table_of("bank", ["p1"]), table_of("shop", ["p1"])], budget=(0.1, 1e-5))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(errors.BudgetExceeded):
         federation.moments(task="pca", epsilon=1.0, delta=1e-5)
     assert not federation.ledgers["bank"].comparisons()
 
@@ -97,7 +90,7 @@ def test_equal_tables_are_left_as_they_are() -> None:
     ],
 )
 def test_ids_that_do_not_match_are_an_error_that_shows_none_of_them(theirs: list[str], message: str) -> None:
-    with pytest.raises(DataError, match=message) as caught:
+    with pytest.raises(errors.DataError, match=message) as caught:
         aligned("equal", {"bank": ["a", "b", "c"], "insurer": theirs})
     assert "'d'" not in str(caught.value)
 
@@ -118,7 +111,7 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: A
     group = Group.of(("bank", "insurer"))
     try:
         run_here(program, group, inputs_of(group, {"bank": bank, "insurer": insurer}), record=True)
-    except DataError:
+    except errors.DataError:
         assert how == "equal"
     party = SimpleNamespace(run=seen[0][1])
     for what, guess in (("in order", insurer), ("sorted", sorted(insurer))):
@@ -128,7 +121,7 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: A
 
 @pytest.mark.parametrize("how", ["auto", "server"])
 def test_no_common_people_is_an_error_without_ids_in_it(how: Alignment) -> None:
-    with pytest.raises(DataError, match="no ids in common") as caught:
+    with pytest.raises(errors.DataError, match="no ids in common") as caught:
         aligned(how, {"bank": ["p1", "p2"], "insurer": ["p3"]})
     assert "p1" not in str(caught.value)
 
@@ -136,7 +129,7 @@ def test_no_common_people_is_an_error_without_ids_in_it(how: Alignment) -> None:
 def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_common() -> None:
     tables = [table_of("bank", ["p1", "p2"]), table_of("insurer", ["p3"]), table_of("shop", ["p2"])]
     federation = Federation(tables, budget=(1.0, 1e-5), datasets={"bank": "customers"})
-    with pytest.raises(DataError, match="no ids in common"):
+    with pytest.raises(errors.DataError, match="no ids in common"):
         federation.align()
     found = {name: federation.ledgers[name].comparisons() for name in federation.group.members}
     (bank,), (shop,) = found["bank"], found["shop"]
@@ -151,7 +144,7 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves(
     sent = []
 
     def full(*_: Any, **__: Any) -> None:
-        raise LedgerError("the disk is full")
+        raise errors.LedgerError("the disk is full")
 
     async def program(party: Party, table: Table | None) -> Any:
         honest = party.channel.send
@@ -166,7 +159,7 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves(
 
     group = Group.of(("bank", "shop"))
     monkeypatch.setattr(Ledger, "note_comparison", full)
-    with pytest.raises(LedgerError, match="the disk is full"):
+    with pytest.raises(errors.LedgerError, match="the disk is full"):
         run_here(program, group, inputs_of(group, {"bank": ["p1"], "shop": ["p1"]}))
     assert {step for _, step in sent} <= {"hello", KNOWN, PROVED, "id rules"}
 
@@ -190,7 +183,7 @@ def released(**options: Any) -> Any:
     request = requested(MomentsOptions, "pca", 1.0, delta=1e-5)
     try:
         run = federation.run(moments_session, request)
-    except RemoteProtocolError as error:
+    except errors.RemoteProtocolError as error:
         spent = [total.epsilon for party in OWNERS for total in federation.ledgers[party].totals()]
         return str(error), max(spent, default=0.0)
     return [list(run.aligned[party].table.ids()) for party in OWNERS]
@@ -345,7 +338,7 @@ def test_padding_is_what_peers_see_and_nodes_without_columns_take_no_part() -> N
     ],
 )
 def test_bad_ids_are_counted_and_not_named(ids: list[str], padding: dict[str, int], why: str) -> None:
-    with pytest.raises(DataError, match=why):
+    with pytest.raises(errors.DataError, match=why):
         intersected(PAIR, {"bank": ids, "insurer": ["a"]}, padding)
 
 
@@ -353,7 +346,7 @@ def test_parties_meet_before_they_intersect() -> None:
     async def eager(party: Party, ids: Any, padding: Any) -> Any:
         return await intersect(party, None if ids is None else Ids.of(ids))
 
-    with pytest.raises(LocalProtocolError, match="must meet"):
+    with pytest.raises(errors.LocalProtocolError, match="must meet"):
         intersected(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=eager)
 
 
@@ -376,7 +369,7 @@ def refused(cheat: str, script: Any, why: str, padding: dict[str, int] | None = 
         await meet(party)
         return await script(party)
 
-    with pytest.raises(RemoteProtocolError, match=why):
+    with pytest.raises(errors.RemoteProtocolError, match=why):
         intersected(
             PAIR, {"bank": ["a"], "insurer": ["a", "b"] if cheat == "bank" else ["a"]}, padding, play=play
         )
