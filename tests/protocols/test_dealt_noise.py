@@ -21,7 +21,7 @@ from colonnade.errors import FieldTooSmall, GroupMismatch, NoNoiseFits, PlanErro
 from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import Account, bound, epsilon_of
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
-from colonnade.methods.local.protocol import LocalOptions, _drawable
+from colonnade.methods.local.protocol import LocalOptions
 from colonnade.methods.messages.plan import PrivateMessagesPlan
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.one_shot.protocol import OneShotOptions
@@ -331,7 +331,7 @@ def test_rows_that_are_sent_themselves_are_drawn_finely_too() -> None:
         # The first number of people whose moments could wrap around, by the largest entry after rounding and noise.
         many = (FIELD63.capacity // (local.gamma + 1 + local.noise.support) ** 2) + 1
         with pytest.raises(FieldTooSmall):
-            _drawable(replace(local, rows=many))
+            replace(local, rows=many).check_drawable()
         assert all(math.isfinite(item.epsilon) for item in (*local.guarantees, *once.guarantees))
 
 

@@ -148,17 +148,20 @@ def near_enough(
 
     `accounted` are all events that are stated to anybody; a plan that cannot be drawn `finer` is left as it is.
     """
+    plan.check_drawable()
     for bits in (events.FINE_BITS, events.FINEST_BITS):
         largest = max((epsilon_or_infinity(event, plan.delta) for event in accounted(plan)), default=0.0)
         # Of what cannot be stated yet nobody knows how large it is: it takes one after the other.
         if bits_for(largest) < bits:
             break
         try:
-            plan = finer(plan, bits)
+            closer = finer(plan, bits)
+            closer.check_drawable()
         except PlanError:
             if math.isinf(largest):
                 raise
             break
+        plan = closer
     return plan
 
 

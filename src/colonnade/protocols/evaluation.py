@@ -342,10 +342,8 @@ class EvaluationSpec(Spec):
                 f"{len(group.owners)} owners are too many to evaluate between: the product of so many numbers would be "
                 "rounded too coarsely. Evaluate on public rows with --rows."
             )
-        plan = _drawable(replace(blank, variance=self._variance(blank)))
-        return near_enough(
-            plan, EvaluationPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits))
-        )
+        plan = replace(blank, variance=self._variance(blank))
+        return near_enough(plan, EvaluationPlan.accounted, lambda plan, bits: replace(plan, bits=bits))
 
     def _variance(self, blank: EvaluationPlan) -> Fraction:
         """The least noise at which a zeroed record costs at most ε, and no observer learns more than its limit."""
@@ -376,12 +374,6 @@ class EvaluationSpec(Spec):
             ).variance
 
         return max(noise(*limit) for limit in [(*zeroed, float(self.epsilon)), *limits])
-
-
-def _drawable(plan: EvaluationPlan) -> EvaluationPlan:
-    """Refuses, before any data is touched, what could wrap around."""
-    _ = plan.field
-    return plan
 
 
 Integers = NDArray[np.int64]

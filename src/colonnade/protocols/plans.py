@@ -246,6 +246,9 @@ class Plan(ABC):
     def own_data(self) -> dict[str, Any]:
         """What was derived from what was asked, as plain values."""
 
+    def check_drawable(self) -> None:  # noqa: B027 # most have nothing to refuse
+        """Refuse, before any data is touched, noise that no table can draw and sums that could wrap around."""
+
     def receiver_for(self, party: str) -> str:
         return self.group.server
 

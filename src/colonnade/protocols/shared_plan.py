@@ -162,6 +162,9 @@ class SharedPlan(Plan):
     def field(self) -> Field:
         """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
 
+    def check_drawable(self) -> None:
+        _ = self.field
+
     @cached_property
     def scheme(self) -> Shamir:
         return Shamir(len(self.group.computing_parties), self.field)

@@ -379,15 +379,9 @@ def _calibrated(blank: FunctionalPlan, distributions: tuple[Law, ...]) -> Functi
         plan = replace(plan, delta=truncation_delta((*events, plan.event(plan.group.owners)), plan.delta))
 
     def finer(plan: FunctionalPlan, bits: int) -> FunctionalPlan:
-        return _drawable(replace(plan, noises=tuple(noise.finer(bits) for noise in plan.noises)))
+        return replace(plan, noises=tuple(noise.finer(bits) for noise in plan.noises))
 
-    return near_enough(_drawable(plan), FunctionalPlan.accounted, finer)
-
-
-def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
-    """Refuses, before any data is touched, what could wrap around."""
-    _ = plan.field
-    return plan
+    return near_enough(plan, FunctionalPlan.accounted, finer)
 
 
 def _noises(plan: FunctionalPlan, distributions: tuple[Law, ...]) -> tuple[BlockNoise, ...]:

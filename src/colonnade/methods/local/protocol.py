@@ -73,6 +73,10 @@ class LocalPlan(TrainingPlan):
         """No entry of a perturbed row is larger: on the grid, rounded, with noise."""
         return self.gamma + 1 + self.noise.support
 
+    def check_drawable(self) -> None:
+        what = f"moments of rows perturbed at gamma = {self.gamma}"
+        check_fits(FIELD63, rows=self.rows, per_row=self.largest**2, what=what)
+
     def event(self, norm_squared: int) -> Event:
         """One record's integers move by at most the root of this, in L2: all else that is sent does not change."""
         leaf = DiscreteGaussian(root_up(norm_squared), self.sigma_squared)
@@ -125,18 +129,9 @@ class LocalOptions(Options):
             epsilon=spec.epsilon,
             delta=terms["delta"],
         )
-        plan = _drawable(replace(blank, sigma_squared=least))
+        plan = replace(blank, sigma_squared=least)
         # Who replaces a record moves it farthest.
-        return near_enough(
-            plan, lambda plan: (plan.replaced,), lambda plan, bits: _drawable(replace(plan, bits=bits))
-        )
-
-
-def _drawable(plan: LocalPlan) -> LocalPlan:
-    """Refuses, before any data is touched, what could wrap around."""
-    what = f"moments of rows perturbed at gamma = {plan.gamma}"
-    check_fits(FIELD63, rows=plan.rows, per_row=plan.largest**2, what=what)
-    return plan
+        return near_enough(plan, lambda plan: (plan.replaced,), lambda plan, bits: replace(plan, bits=bits))
 
 
 Integers = NDArray[np.int64]

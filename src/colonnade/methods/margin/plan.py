@@ -138,8 +138,8 @@ class MarginOptions(plans.ClassOptions, plans.Options):
             bits=plan.bits,
             digits=4,
         )
-        plan = _drawable(replace(plan, variance=least.variance, law=least.law))
-        return near_enough(plan, MarginPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+        plan = replace(plan, variance=least.variance, law=least.law)
+        return near_enough(plan, MarginPlan.accounted, lambda plan, bits: replace(plan, bits=bits))
 
 
 @dataclass(frozen=True)
@@ -295,6 +295,15 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
             what=f"a gradient at gamma = {self.gamma}",
         )
 
+    def check_drawable(self) -> None:
+        field = self.field
+        if self.verify != "none" and field != FIELD63:
+            raise FieldTooSmall(
+                f"verify = {self.verify!r} was asked for; what is dealt is checked in a field of {FIELD63.bits} bits, "
+                f"and gradients between {len(self.group.owners)} owners need {field.bits}. "
+                "Write verify = 'none', or take the method 'moments'."
+            )
+
     # --- what it is to whom
 
     def zeroed(self, known: int) -> Event:
@@ -359,18 +368,6 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
             "block": self.block,
             "verify": self.verify,
         }
-
-
-def _drawable(plan: MarginPlan) -> MarginPlan:
-    """Refuses, before any data is touched, what could wrap around."""
-    field = plan.field
-    if plan.verify != "none" and field != FIELD63:
-        raise FieldTooSmall(
-            f"verify = {plan.verify!r} was asked for; what is dealt is checked in a field of {FIELD63.bits} bits, "
-            f"and gradients between {len(plan.group.owners)} owners need {field.bits}. Write verify = 'none', or "
-            "take the method 'moments'."
-        )
-    return plan
 
 
 def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:

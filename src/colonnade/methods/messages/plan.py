@@ -123,8 +123,7 @@ class PrivateMessagesOptions(GlmOptions, Options):
                     under = partial(plan.event_under, plan.in_grid_units(owner))
                     least = calibrate(under, epsilon=spec.epsilon, delta=plan.delta)
                     plan = replace(plan, variances=(*plan.variances, least))
-        plan = _drawable(plan)
-        return near_enough(plan, in_views, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+        return near_enough(plan, in_views, lambda plan, bits: replace(plan, bits=bits))
 
 
 @dataclass(frozen=True)
@@ -240,6 +239,9 @@ class PrivateMessagesPlan(ClippedPlan):
             for owner, variance in zip(self.senders, self.variances, strict=False)
         }
 
+    def check_drawable(self) -> None:
+        _ = self.noise
+
     def sigma(self, owner: str) -> float:
         """In the units of what the owner sends."""
         return math.sqrt(self.variances[self.senders.index(owner)]) * float(GRID) if self.variances else 0.0
@@ -338,11 +340,6 @@ def paper_sensitivities(plan: PrivateMessagesPlan) -> tuple[PaperFigure, PaperFi
         **shared, slope=constants.slope, label_slope=constants.label_slope, label_bound=constants.label_bound
     )
     return hdp_vfl.passive_sensitivity(**shared), active
-
-
-def _drawable(plan: PrivateMessagesPlan) -> PrivateMessagesPlan:
-    _ = plan.noise
-    return plan
 
 
 def _step(options: PrivateMessagesOptions, plan: PrivateMessagesPlan) -> float:

@@ -264,10 +264,8 @@ def plan_moments(
             drawn=lambda noise: noise.matrix.part(group.whole),
             bits=blank.bits,
         )
-        plan = _drawable(replace(on_grid, mu=least.variance / 2, law=least.law))
-        return near_enough(
-            plan, MomentsPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits))
-        )
+        plan = replace(on_grid, mu=least.variance / 2, law=least.law)
+        return near_enough(plan, MomentsPlan.accounted, lambda plan, bits: replace(plan, bits=bits))
 
     plan = plans.on_grid(calibrated, gamma, least=LEAST_GAMMA[rounding])
     plan.check_stated()
@@ -287,10 +285,4 @@ def _with_checks(plan: MomentsPlan) -> MomentsPlan:
     # By default nothing: a proof for every product costs more than two and a half times.
     plan = replace(plan, verify=verify or "none")
     chosen_verify(plan.verify, plan.group, plan.claims, rows=min(plan.rows, plan.block))
-    return plan
-
-
-def _drawable(plan: MomentsPlan) -> MomentsPlan:
-    """Refuses, before any data is touched, what could wrap around."""
-    _ = plan.field
     return plan

@@ -289,6 +289,14 @@ class GradientPlan(SharedPlan, plans.TrainingPlan, Layout):
             what=f"a gradient at gamma = {self.gamma}",
         )
 
+    def check_drawable(self) -> None:
+        field = self.field
+        if self.verify != "none" and field != FIELD63:
+            raise FieldTooSmall(
+                f"verify = {self.verify!r} was asked for; rows are checked in a field of {FIELD63.bits} bits, and a "
+                f"gradient at gamma = {self.gamma} needs {field.bits}. Write verify = 'none', or take a smaller gamma."
+            )
+
     @property
     def further(self) -> str:
         """Batches are secret; whoever draws them decides who is in them, which checks of what is dealt do not see."""
@@ -338,19 +346,8 @@ def all_steps(schedule: SlrSchedule, step: Approximated, limits: int) -> Event:
 def _calibrated(plan: GradientPlan) -> GradientPlan:
     """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
     noise = _least_noise(plan)
-    plan = _drawable(replace(plan, mu=noise.variance / 2, law=noise.law))
-    return near_enough(plan, GradientPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits)))
-
-
-def _drawable(plan: GradientPlan) -> GradientPlan:
-    """Refuses what no table can draw, and rows that cannot be checked in the field of what is opened."""
-    plan.noise.part(plan.group.whole)
-    if plan.verify != "none" and plan.field != FIELD63:
-        raise FieldTooSmall(
-            f"verify = {plan.verify!r} was asked for; rows are checked in a field of {FIELD63.bits} bits, and a "
-            f"gradient at gamma = {plan.gamma} needs {plan.field.bits}. Write verify = 'none', or take a smaller gamma."
-        )
-    return plan
+    plan = replace(plan, mu=noise.variance / 2, law=noise.law)
+    return near_enough(plan, GradientPlan.accounted, lambda plan, bits: replace(plan, bits=bits))
 
 
 def _least_noise(plan: GradientPlan) -> DealtNoise:
