@@ -13,22 +13,8 @@ from hypothesis import strategies as st
 from paillier_widths import product_width
 from scipy import stats
 
+from colonnade.crypto import paillier
 from colonnade.crypto.modular import FixedBase, MontgomeryModulus, group_size, products_of_powers
-from colonnade.crypto.paillier import (
-    ROOTS,
-    Ciphertexts,
-    Encryptor,
-    InvalidCiphertext,
-    InvalidKeyProof,
-    PrivateKey,
-    PublicKey,
-    PublicKeyForTests,
-    check_key_proof,
-    decrypt,
-    decrypt_any_size,
-    prove_key,
-    rerandomised,
-)
 from colonnade.crypto.paillier_vectors import (
     BoundedMask,
     Fields,
@@ -50,20 +36,22 @@ BITS = 512
 
 
 @functools.cache
-def _key(bits: int) -> PrivateKey:
-    return PrivateKey.generate_for_tests(RANDOMNESS, bits)
+def _key(bits: int) -> paillier.PrivateKey:
+    return paillier.PrivateKey.generate_for_tests(RANDOMNESS, bits)
 
 
-def key(bits: int = BITS) -> PrivateKey:
+def key(bits: int = BITS) -> paillier.PrivateKey:
     return _key(bits)
 
 
 @functools.cache
-def _encryptors(bits: int) -> tuple[Encryptor, Encryptor]:
-    return Encryptor.for_key(key(bits).public, RANDOMNESS), Encryptor.for_owner(key(bits), RANDOMNESS)
+def _encryptors(bits: int) -> tuple[paillier.Encryptor, paillier.Encryptor]:
+    return paillier.Encryptor.for_key(key(bits).public, RANDOMNESS), paillier.Encryptor.for_owner(
+        key(bits), RANDOMNESS
+    )
 
 
-def encryptors(bits: int = BITS) -> tuple[Encryptor, Encryptor]:
+def encryptors(bits: int = BITS) -> tuple[paillier.Encryptor, paillier.Encryptor]:
     return _encryptors(bits)
 
 
@@ -76,7 +64,7 @@ def plaintexts() -> st.SearchStrategy[int]:
 @settings(max_examples=20, deadline=None)
 def test_decrypting_undoes_encrypting(values: list[int], owner: bool) -> None:
     encryptor = encryptors()[owner]
-    assert decrypt_any_size(key(), encryptor.encrypt(values)) == tuple(values)
+    assert paillier.decrypt_any_size(key(), encryptor.encrypt(values)) == tuple(values)
 
 
 @given(st.lists(st.tuples(plaintexts(), plaintexts()), min_size=1, max_size=5))
@@ -85,7 +73,7 @@ def test_multiplying_ciphertexts_adds_plaintexts(pairs: list[tuple[int, int]]) -
     anyone, owner = encryptors()
     both = added(anyone.encrypt([a for a, _ in pairs]), owner.encrypt([b for _, b in pairs]))
     modulus = key().public.modulus
-    assert [value % modulus for value in decrypt_any_size(key(), both)] == [
+    assert [value % modulus for value in paillier.decrypt_any_size(key(), both)] == [
         (a + b) % modulus for a, b in pairs
     ]
 
@@ -100,7 +88,9 @@ def test_the_textbook_formula_reads_our_ciphertexts_and_we_read_its() -> None:
         assert logarithm * pow(order, -1, modulus) % modulus == 123456789
     modulus = private.public.modulus
     ciphertext = (1 + 42 * modulus) * pow(987654321, modulus, modulus * modulus) % modulus**2
-    assert decrypt(private, Ciphertexts.checked(private.public, [ciphertext]), at_most=100) == (42,)
+    assert paillier.decrypt(
+        private, paillier.Ciphertexts.checked(private.public, [ciphertext]), at_most=100
+    ) == (42,)
 
 
 def test_no_ciphertext_comes_twice_and_rerandomising_keeps_the_plaintext() -> None:
@@ -108,21 +98,21 @@ def test_no_ciphertext_comes_twice_and_rerandomising_keeps_the_plaintext() -> No
         assert len(set(encryptor.encrypt([7] * 50).values)) == 50
     anyone, _ = encryptors()
     before = anyone.encrypt([5, -6, 0])
-    after = rerandomised(before, RANDOMNESS)
-    assert decrypt(key(), after, at_most=6) == (5, -6, 0)
+    after = paillier.rerandomised(before, RANDOMNESS)
+    assert paillier.decrypt(key(), after, at_most=6) == (5, -6, 0)
     assert not set(before.values) & set(after.values)
     sent = anyone.encrypt([1, 2, 3])
-    assert Ciphertexts.from_bytes(key().public, sent.to_bytes(), count=3) == sent
+    assert paillier.Ciphertexts.from_bytes(key().public, sent.to_bytes(), count=3) == sent
 
 
 def test_randomisers_are_n_th_powers_of_jacobi_symbol_one_and_spread_evenly() -> None:
     """On a tiny key the random part must reach the whole subgroup of N-th powers of Jacobi symbol 1, evenly."""
-    private = PrivateKey(SmallKey(23 * 31), 23, 31)
+    private = paillier.PrivateKey(SmallKey(23 * 31), 23, 31)
     group = sorted({pow(x, private.public.modulus, private.public.modulus_squared) for x in units(23 * 31)})
     half = [x for x in group if jacobi(x % 713, 23, 31) == 1]
-    anyone = Encryptor.for_key(private.public, SeededRandomness("even spread"))
+    anyone = paillier.Encryptor.for_key(private.public, SeededRandomness("even spread"))
     while len({pow(base_of(anyone), i, 713**2) for i in range(1000)}) < len(half):
-        anyone = Encryptor.for_key(private.public, RANDOMNESS)
+        anyone = paillier.Encryptor.for_key(private.public, RANDOMNESS)
     found = [anyone.encrypt([0] * 400).values for _ in range(10)]
     counts = dict.fromkeys(half, 0)
     for values in found:
@@ -137,10 +127,10 @@ def test_randomisers_are_n_th_powers_of_jacobi_symbol_one_and_spread_evenly() ->
 @pytest.mark.parametrize("start", [1, pow(5, 713, 713**2), 2])
 def test_a_rerandomised_ciphertext_is_uniform_whatever_it_was(start: int) -> None:
     """On a tiny key, every ciphertext of the same plaintext is equally likely, Jacobi symbol and all."""
-    private = PrivateKey(SmallKey(23 * 31), 23, 31)
-    before = Ciphertexts(private.public, (start,) * 20_000)
-    after = rerandomised(before, RANDOMNESS)
-    (plaintext,) = set(decrypt_any_size(private, after))
+    private = paillier.PrivateKey(SmallKey(23 * 31), 23, 31)
+    before = paillier.Ciphertexts(private.public, (start,) * 20_000)
+    after = paillier.rerandomised(before, RANDOMNESS)
+    (plaintext,) = set(paillier.decrypt_any_size(private, after))
     powers = {pow(x, 713, 713**2) for x in units(713)}
     counts = dict.fromkeys(sorted((1 + plaintext * 713) * power % 713**2 for power in powers), 0)
     for value in after.values:
@@ -152,7 +142,7 @@ def test_a_rerandomised_ciphertext_is_uniform_whatever_it_was(start: int) -> Non
     assert stats.chisquare(half, np.full(660, sum(half) / 660)).pvalue < FALSE_ALARM
 
 
-class SmallKey(PublicKey):
+class SmallKey(paillier.PublicKey):
     """Small enough to list its whole group."""
 
     least_bits = 4
@@ -170,26 +160,26 @@ def jacobi(x: int, p: int, q: int) -> int:
     return (1 if pow(x, (p - 1) // 2, p) == 1 else -1) * (1 if pow(x, (q - 1) // 2, q) == 1 else -1)
 
 
-def base_of(encryptor: Encryptor) -> int:
+def base_of(encryptor: paillier.Encryptor) -> int:
     table = encryptor.tables[0]
     return table.powers(np.array([[1, 0, 0, 0, 0]], dtype=np.uint8))[0]
 
 
 def test_keys_below_2048_bits_are_refused_except_by_name() -> None:
     with pytest.raises(ValueError, match="2048 or 3072"):
-        PrivateKey.generate(RANDOMNESS, 1024)
+        paillier.PrivateKey.generate(RANDOMNESS, 1024)
     with pytest.raises(ValueError, match="at least 2048"):
-        PublicKey(key().public.modulus)
+        paillier.PublicKey(key().public.modulus)
 
 
 def test_a_real_key_has_the_promised_shape_and_works() -> None:
-    private = PrivateKey.generate(RANDOMNESS)
+    private = paillier.PrivateKey.generate(RANDOMNESS)
     assert private.public.bits == 2048
     assert private.p % 4 == private.q % 4 == 3
     assert np.gcd.reduce(np.array([private.p - 1, private.q - 1], dtype=object)) == 2
     assert "<2048 bits>" in repr(private) and str(private.p) not in repr(private)
-    encryptor = Encryptor.for_owner(private, RANDOMNESS)
-    assert decrypt(private, encryptor.encrypt([1, -1]), at_most=1) == (1, -1)
+    encryptor = paillier.Encryptor.for_owner(private, RANDOMNESS)
+    assert paillier.decrypt(private, encryptor.encrypt([1, -1]), at_most=1) == (1, -1)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +187,7 @@ def test_a_real_key_has_the_promised_shape_and_works() -> None:
 )
 def test_a_public_key_that_cannot_be_one_is_refused(modulus: int) -> None:
     with pytest.raises(ValueError, match="not a product"):
-        PublicKey(modulus)
+        paillier.PublicKey(modulus)
 
 
 @pytest.mark.parametrize(
@@ -213,27 +203,27 @@ def test_a_public_key_that_cannot_be_one_is_refused(modulus: int) -> None:
 )
 def test_what_is_no_ciphertext_is_refused_by_place(bad: Callable[..., Any], why: str) -> None:
     good = encryptors()[0].encrypt([1]).values[0]
-    with pytest.raises(InvalidCiphertext, match=f"ciphertext 1 of 3.*{why}"):
-        Ciphertexts.checked(key().public, [good, bad(key()), good])
+    with pytest.raises(paillier.InvalidCiphertext, match=f"ciphertext 1 of 3.*{why}"):
+        paillier.Ciphertexts.checked(key().public, [good, bad(key()), good])
 
 
 @given(st.binary(max_size=600))
 @settings(max_examples=200, deadline=None)
 def test_bytes_of_the_wrong_length_are_refused(data: bytes) -> None:
     if len(data) != 2 * key().public.ciphertext_bytes:
-        with pytest.raises(InvalidCiphertext, match="2 ciphertexts take"):
-            Ciphertexts.from_bytes(key().public, data, count=2)
+        with pytest.raises(paillier.InvalidCiphertext, match="2 ciphertexts take"):
+            paillier.Ciphertexts.from_bytes(key().public, data, count=2)
 
 
 def test_decrypting_refuses_what_is_larger_than_agreed_and_other_keys() -> None:
     ciphertexts = encryptors()[0].encrypt([100, -101])
-    assert decrypt(key(), ciphertexts, at_most=101) == (100, -101)
-    with pytest.raises(InvalidCiphertext, match="plaintext 1 of 2"):
-        decrypt(key(), ciphertexts, at_most=100)
-    other = PrivateKey.generate_for_tests(RANDOMNESS, 256)
-    foreign = Encryptor.for_key(other.public, RANDOMNESS).encrypt([1])
+    assert paillier.decrypt(key(), ciphertexts, at_most=101) == (100, -101)
+    with pytest.raises(paillier.InvalidCiphertext, match="plaintext 1 of 2"):
+        paillier.decrypt(key(), ciphertexts, at_most=100)
+    other = paillier.PrivateKey.generate_for_tests(RANDOMNESS, 256)
+    foreign = paillier.Encryptor.for_key(other.public, RANDOMNESS).encrypt([1])
     with pytest.raises(ValueError, match="another key"):
-        decrypt_any_size(key(), foreign)
+        paillier.decrypt_any_size(key(), foreign)
     with pytest.raises(ValueError, match="two keys"):
         added(encryptors()[0].encrypt([1]), foreign)
 
@@ -288,7 +278,7 @@ def test_a_packed_masked_product_is_the_integer_product() -> None:
     fields = Fields(product_width(fraction_bits=16, terms=40), 10)
     product = times_matrix(owner.encrypt(scalars.tolist()), matrix, bits=18)
     together = masked(packed(product, fields), [12345], RANDOMNESS)
-    (plaintext,) = decrypt(key(), together, at_most=1 << fields.bits)
+    (plaintext,) = paillier.decrypt(key(), together, at_most=1 << fields.bits)
     assert fields.unpack(plaintext - 12345) == tuple((scalars @ matrix).tolist())
 
 
@@ -296,27 +286,27 @@ def test_a_packed_masked_product_is_the_integer_product() -> None:
 
 
 def test_a_proof_holds_for_its_own_key_and_context_only() -> None:
-    proof = prove_key(key(), context=b"run 1")
-    check_key_proof(key().public, proof, context=b"run 1")
-    with pytest.raises(InvalidKeyProof, match="root 0"):
-        check_key_proof(key().public, proof, context=b"run 2")
-    other = PrivateKey.generate_for_tests(RANDOMNESS, 512)
-    with pytest.raises(InvalidKeyProof):
-        check_key_proof(key().public, prove_key(other, context=b""), context=b"")
+    proof = paillier.prove_key(key(), context=b"run 1")
+    paillier.check_key_proof(key().public, proof, context=b"run 1")
+    with pytest.raises(paillier.InvalidKeyProof, match="root 0"):
+        paillier.check_key_proof(key().public, proof, context=b"run 2")
+    other = paillier.PrivateKey.generate_for_tests(RANDOMNESS, 512)
+    with pytest.raises(paillier.InvalidKeyProof):
+        paillier.check_key_proof(key().public, paillier.prove_key(other, context=b""), context=b"")
 
 
-@pytest.mark.parametrize("place", range(ROOTS))
+@pytest.mark.parametrize("place", range(paillier.ROOTS))
 def test_every_root_is_checked(place: int) -> None:
-    proof = bytearray(prove_key(key(), context=b""))
+    proof = bytearray(paillier.prove_key(key(), context=b""))
     proof[place * 64] ^= 1
-    with pytest.raises(InvalidKeyProof, match=f"root {place} "):
-        check_key_proof(key().public, bytes(proof), context=b"")
+    with pytest.raises(paillier.InvalidKeyProof, match=f"root {place} "):
+        paillier.check_key_proof(key().public, bytes(proof), context=b"")
 
 
-@pytest.mark.parametrize("proof", [b"", bytes(ROOTS * 64 - 1), bytes(ROOTS * 64)])
+@pytest.mark.parametrize("proof", [b"", bytes(paillier.ROOTS * 64 - 1), bytes(paillier.ROOTS * 64)])
 def test_bytes_that_are_no_proof_are_refused(proof: bytes) -> None:
-    with pytest.raises(InvalidKeyProof):
-        check_key_proof(key().public, proof, context=b"")
+    with pytest.raises(paillier.InvalidKeyProof):
+        paillier.check_key_proof(key().public, proof, context=b"")
 
 
 @functools.cache
@@ -335,13 +325,13 @@ def test_a_modulus_whose_powers_lose_something_cannot_be_proved() -> None:
     """Its owner knows the factors and tries every root it can make; a random point has none."""
     p, q = dishonest_primes()
     modulus = p * q
-    public = PublicKeyForTests(modulus)
+    public = paillier.PublicKeyForTests(modulus)
     assert math.gcd(modulus, (p - 1) * (q - 1)) == p
     width = -(-public.bits // 8)
     best = pow(modulus, -1, (p - 1) * (q - 1) // p)
-    forged = b"".join(pow(7 + i, best, modulus).to_bytes(width, "little") for i in range(ROOTS))
-    with pytest.raises(InvalidKeyProof):
-        check_key_proof(public, forged, context=b"")
+    forged = b"".join(pow(7 + i, best, modulus).to_bytes(width, "little") for i in range(paillier.ROOTS))
+    with pytest.raises(paillier.InvalidKeyProof):
+        paillier.check_key_proof(public, forged, context=b"")
 
 
 def test_why_it_matters_a_dishonest_modulus_leaves_a_trace_through_rerandomising() -> None:
@@ -361,9 +351,9 @@ def test_why_it_matters_a_dishonest_modulus_leaves_a_trace_through_rerandomising
 def test_a_modulus_with_a_small_factor_is_refused() -> None:
     large = int(gmpy2.next_prime(1 << 200))
     factor = next(prime for prime in (1019, 1009) if prime * large % 4 == 1)
-    small = PublicKeyForTests(factor * large)
-    with pytest.raises(InvalidKeyProof, match="factor below"):
-        check_key_proof(small, bytes(ROOTS * -(-small.bits // 8)), context=b"")
+    small = paillier.PublicKeyForTests(factor * large)
+    with pytest.raises(paillier.InvalidKeyProof, match="factor below"):
+        paillier.check_key_proof(small, bytes(paillier.ROOTS * -(-small.bits // 8)), context=b"")
 
 
 # The integers behind Paillier: products, powers and products of powers against Python's own.
@@ -527,11 +517,11 @@ def secrets() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return scalars, features, synthetic
 
 
-def encrypted(scalars: np.ndarray) -> Ciphertexts:
+def encrypted(scalars: np.ndarray) -> paillier.Ciphertexts:
     return encryptors()[1].encrypt(scalars.tolist())
 
 
-def attacking_ciphertexts() -> tuple[Ciphertexts, np.ndarray, Fields]:
+def attacking_ciphertexts() -> tuple[paillier.Ciphertexts, np.ndarray, Fields]:
     scalars, features, synthetic = secrets()
     everything = np.hstack([features, synthetic])
     fields = Fields(product_width(fraction_bits=FRACTION_BITS, terms=SAMPLES), SAMPLES // FEATURES)
@@ -547,13 +537,13 @@ def test_without_a_bound_the_attack_recovers_every_scalar_and_with_it_is_refused
     assert len(ciphertexts) == FEATURES
     mask = UniformMask(key().public.modulus)
     drawn = mask.draw(FEATURES, RANDOMNESS)
-    answers = decrypt_any_size(key(), masked(ciphertexts, drawn, RANDOMNESS))
+    answers = paillier.decrypt_any_size(key(), masked(ciphertexts, drawn, RANDOMNESS))
     sums = [value for plaintext in mask.unmask(answers, drawn) for value in fields.unpack(plaintext)]
     recovered = np.linalg.solve(everything.T.astype(float), np.array(sums, dtype=float))
     assert np.array_equal(np.rint(recovered), secrets()[0])
     ciphertexts, _, fields = attacking_ciphertexts()
     bounded = BoundedMask(value_bits=fields.width)
-    with pytest.raises(InvalidCiphertext, match="more than was agreed"):
+    with pytest.raises(paillier.InvalidCiphertext, match="more than was agreed"):
         bounded.answer(key(), masked(ciphertexts, bounded.draw(FEATURES, RANDOMNESS), RANDOMNESS))
 
 

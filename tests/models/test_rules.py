@@ -14,20 +14,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from typed import untyped
 
 from colonnade.errors import DataError
+from colonnade.models import discriminant
 from colonnade.models import moments as moment_rules
-from colonnade.models.discriminant import (
-    LARGEST_EXPLAINED,
-    LogOdds,
-    ScoreLaw,
-    above_zero,
-    beta_law,
-    binary_rule,
-    binary_score,
-    least_cross_entropy,
-    log_odds,
-    multiclass_rule,
-    normal_law,
-)
 
 FALSE_ALARM = 1e-9
 Array = NDArray[np.float64]
@@ -72,8 +60,10 @@ def value_moments(x: Array, v: Array, *, noise: float = 0.0) -> moment_rules.Val
 def test_if_classes_are_normal_the_log_odds_are_those_of_discriminant_analysis(seed: int) -> None:
     x = rows_of(seed)
     y = labels_of(x, seed, 2)
-    score = binary_score(class_moments(x, y, 2))
-    line = least_cross_entropy(score.share, (normal_law(score.share, score.explained),))
+    score = discriminant.binary_score(class_moments(x, y, 2))
+    line = discriminant.least_cross_entropy(
+        score.share, (discriminant.normal_law(score.share, score.explained),)
+    )
     other = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
     np.testing.assert_allclose(line.slope * score.weights, other.coef_[0], rtol=1e-6)
     np.testing.assert_allclose(line.at(np.array([score.offset])), other.intercept_, rtol=1e-6)
@@ -93,7 +83,7 @@ def test_without_noise_dependent_columns_get_the_least_norm_solution() -> None:
 def test_a_rotation_of_the_features_does_not_change_a_score(seed: int, noise: float) -> None:
     x = rows_of(seed % 7)
     turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(5, 5)))[0]
-    for classes, rule_of in ((2, binary_rule), (4, multiclass_rule)):
+    for classes, rule_of in ((2, discriminant.binary_rule), (4, discriminant.multiclass_rule)):
         y = labels_of(x, seed % 11, classes)
         plain = class_moments(x, y, classes, noise=noise)
         rotated = class_moments(x @ turn, y, classes, noise=noise)
@@ -113,8 +103,8 @@ def test_a_rotation_of_the_features_does_not_change_a_score(seed: int, noise: fl
 def test_swapping_the_two_classes_turns_every_score_round(seed: int, noise: float) -> None:
     x = rows_of(seed % 7)
     y = labels_of(x, seed % 11, 2)
-    first = binary_rule(class_moments(x, y, 2, noise=noise))
-    second = binary_rule(class_moments(x, 1 - y, 2, noise=noise))
+    first = discriminant.binary_rule(class_moments(x, y, 2, noise=noise))
+    second = discriminant.binary_rule(class_moments(x, 1 - y, 2, noise=noise))
     np.testing.assert_allclose(first.coefficients, -second.coefficients, rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(first.intercepts, -second.intercepts, rtol=1e-7, atol=1e-10)
 
@@ -129,7 +119,7 @@ def test_permuting_the_classes_permutes_the_scores(seed: int) -> None:
     swapped = moment_rules.ClassMoments(
         plain.gram, plain.sums[order], plain.counts[order], noise=0.3, border=plain.border
     )
-    first, second = multiclass_rule(plain), multiclass_rule(swapped)
+    first, second = discriminant.multiclass_rule(plain), discriminant.multiclass_rule(swapped)
     np.testing.assert_allclose(first.coefficients[order], second.coefficients, rtol=1e-6)
     np.testing.assert_allclose(first.intercepts[order], second.intercepts, rtol=1e-6)
 
@@ -220,7 +210,7 @@ def test_the_bias_correction_centres_the_scores(skew: float) -> None:
     for seed in range(300):
         moments = noisy(exact, noise, seed)
         for unbias, found in shifts.items():
-            score = binary_score(moments, unbias=unbias)
+            score = discriminant.binary_score(moments, unbias=unbias)
             gain = np.linalg.norm(score.weights) / np.linalg.norm(_weights(moments))
             found.append(float((score.weights @ x.mean(axis=0) + score.offset - score.share) / gain))
     z = {unbias: abs(np.mean(f)) / (np.std(f) / len(f) ** 0.5) for unbias, f in shifts.items()}
@@ -242,11 +232,11 @@ def test_a_class_with_no_positive_count_is_named() -> None:
         np.eye(2), np.zeros((2, 2)), np.array([50.0, -3.0]), noise=2.0, border=0.7
     )
     with pytest.raises(DataError, match=r"class 'sick' has a noisy count of -3\.0"):
-        binary_rule(moments, names=("well", "sick"))
+        discriminant.binary_rule(moments, names=("well", "sick"))
     with pytest.raises(DataError, match="number of rows is"):
         moment_rules.ConstantMoments(np.eye(2), -1.0, np.zeros(2), noise=1.0, border=0.7).scatter()
     with pytest.raises(DataError, match="class 'b'"):
-        multiclass_rule(
+        discriminant.multiclass_rule(
             moment_rules.ClassMoments(
                 np.eye(2), np.zeros((3, 2)), np.array([50.0, -3.0, 1.0]), noise=2.0, border=0.7
             ),
@@ -262,7 +252,7 @@ def test_a_class_too_rare_for_the_noise_keeps_finite_scores_and_is_seldom_predic
     rare = moment_rules.ClassMoments(
         moments.gram, sums, np.append(moments.counts, -2.0), noise=0.5, border=0.7
     )
-    rule = multiclass_rule(rare)
+    rule = discriminant.multiclass_rule(rare)
     assert rule.faint == (3,)
     scores = x @ rule.coefficients.T + rule.intercepts
     assert np.isfinite(scores).all()
@@ -270,7 +260,7 @@ def test_a_class_too_rare_for_the_noise_keeps_finite_scores_and_is_seldom_predic
 
 
 SHARES = st.floats(0.002, 0.998)
-EXPLAINED = st.floats(0.001, LARGEST_EXPLAINED)
+EXPLAINED = st.floats(0.001, discriminant.LARGEST_EXPLAINED)
 
 
 def constant(share: float) -> float:
@@ -278,7 +268,7 @@ def constant(share: float) -> float:
     return -share * math.log(share) - (1 - share) * math.log(1 - share)
 
 
-def loss_under(law: ScoreLaw, line: LogOdds) -> float:
+def loss_under(law: discriminant.ScoreLaw, line: discriminant.LogOdds) -> float:
     """The cross-entropy of a line where scores have this law and classes occur with the line's share."""
     first, second = log_expit(-line.at(law.first)), log_expit(line.at(law.second))
     return float(law.weights @ (-(1.0 - line.share) * first - line.share * second))
@@ -287,7 +277,7 @@ def loss_under(law: ScoreLaw, line: LogOdds) -> float:
 @given(SHARES, EXPLAINED)
 @settings(max_examples=25, deadline=None)
 def test_both_laws_have_the_moments_that_the_release_tells(share: float, explained: float) -> None:
-    for law in (normal_law(share, explained), beta_law(share, explained)):
+    for law in (discriminant.normal_law(share, explained), discriminant.beta_law(share, explained)):
         chances = np.array([1 - share, share])
         means = np.array([law.weights @ law.first, law.weights @ law.second])
         squares = np.array([law.weights @ law.first**2, law.weights @ law.second**2])
@@ -300,7 +290,7 @@ def test_both_laws_have_the_moments_that_the_release_tells(share: float, explain
 @given(SHARES, EXPLAINED)
 @settings(max_examples=25, deadline=None)
 def test_classes_that_change_places_turn_the_log_odds_round(share: float, explained: float) -> None:
-    one, other = log_odds(share, explained), log_odds(1 - share, explained)
+    one, other = discriminant.log_odds(share, explained), discriminant.log_odds(1 - share, explained)
     assert one.slope == pytest.approx(other.slope, rel=1e-6)
     assert one.level == pytest.approx(-other.level, rel=1e-6, abs=1e-9)
 
@@ -308,38 +298,38 @@ def test_classes_that_change_places_turn_the_log_odds_round(share: float, explai
 @given(SHARES, EXPLAINED)
 @settings(max_examples=25, deadline=None)
 def test_under_either_law_it_beats_the_share_of_the_class(share: float, explained: float) -> None:
-    line = log_odds(share, explained)
+    line = discriminant.log_odds(share, explained)
     assert line.slope > 0
-    for law in (normal_law(share, explained), beta_law(share, explained)):
+    for law in (discriminant.normal_law(share, explained), discriminant.beta_law(share, explained)):
         assert loss_under(law, line) < constant(share)
 
 
 @given(SHARES, EXPLAINED)
 @settings(max_examples=30, deadline=None)
 def test_the_mean_probability_is_the_share_and_no_line_near_is_better(share: float, explained: float) -> None:
-    laws = (normal_law(share, explained), beta_law(share, explained))
-    line = log_odds(share, explained)
+    laws = (discriminant.normal_law(share, explained), discriminant.beta_law(share, explained))
+    line = discriminant.log_odds(share, explained)
     chances = [[law.weights @ expit(line.at(scores)) for scores in (law.first, law.second)] for law in laws]
     assert np.mean(np.array(chances) @ [1 - share, share]) == pytest.approx(share, rel=1e-6)
 
-    def loss(near: LogOdds) -> float:
+    def loss(near: discriminant.LogOdds) -> float:
         return float(np.mean([loss_under(law, near) for law in laws]))
 
     for slope, level in ((1.05, 0.0), (0.95, 0.0), (1.0, 0.1), (1.0, -0.1)):
-        assert loss(LogOdds(share, line.slope * slope, line.level + level)) > loss(line)
+        assert loss(discriminant.LogOdds(share, line.slope * slope, line.level + level)) > loss(line)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.2, 0.03])
 @pytest.mark.parametrize("explained", [0.01, 0.3, 0.6])
 def test_of_normal_classes_alone_it_is_the_closed_form(share: float, explained: float) -> None:
-    line = least_cross_entropy(share, (normal_law(share, explained),))
+    line = discriminant.least_cross_entropy(share, (discriminant.normal_law(share, explained),))
     assert line.slope == pytest.approx(1 / (share * (1 - share) * (1 - explained)), rel=1e-5)
     between = share + (0.5 - share) * explained
     assert line.at(np.array([between]))[0] == pytest.approx(math.log(share / (1 - share)), abs=1e-5)
 
 
 def test_quantiles_are_scipys() -> None:
-    law = beta_law(0.3, 0.25)
+    law = discriminant.beta_law(0.3, 0.25)
     places = expit(np.linspace(-24, 24, len(law.first)))[30:-30]
     np.testing.assert_allclose(law.first[30:-30], beta_of(0.9, 3.1).ppf(places), rtol=1e-7)
     np.testing.assert_allclose(law.second[30:-30], beta_of(1.9, 2.1).ppf(places), rtol=1e-7)
@@ -347,9 +337,9 @@ def test_quantiles_are_scipys() -> None:
 
 def test_a_score_that_explains_nothing_has_the_slope_of_the_second_order_expansion() -> None:
     for share in (0.5, 0.1):
-        line = log_odds(share, 0.0)
+        line = discriminant.log_odds(share, 0.0)
         assert (line.slope, line.level) == (1 / (share * (1 - share)), math.log(share / (1 - share)))
-        near = log_odds(share, 1.1e-6)
+        near = discriminant.log_odds(share, 1.1e-6)
         assert near.slope == pytest.approx(line.slope, rel=1e-3)
         assert near.level == pytest.approx(line.level, rel=1e-3)
 
@@ -357,12 +347,12 @@ def test_a_score_that_explains_nothing_has_the_slope_of_the_second_order_expansi
 def test_a_share_of_nobody_or_everybody_is_refused() -> None:
     for share in (0.0, 1.0, -0.1, math.nan):
         with pytest.raises(ValueError, match="some people have"):
-            log_odds(share, 0.5)
+            discriminant.log_odds(share, 0.5)
 
 
 @given(st.floats(-30, 30), st.floats(0.01, 10))
 def test_what_may_be_true_is_positive_and_close_to_what_was_found(value: float, deviation: float) -> None:
-    found = above_zero(value, deviation)
+    found = discriminant.above_zero(value, deviation)
     assert found >= max(value, 0.0)
     assert found <= max(value, 0.0) + deviation
 
@@ -412,7 +402,7 @@ def test_probabilities_come_close_to_the_best_line_in_hindsight(
     level: float, steep: float, within: float, noise: float
 ) -> None:
     x, y = people(40_000, level=level, steep=steep, seed=1)
-    rule = binary_rule(noisy(class_moments(x[:20_000], y[:20_000], 2), noise, 2))
+    rule = discriminant.binary_rule(noisy(class_moments(x[:20_000], y[:20_000], 2), noise, 2))
     odds, notify = x[20_000:] @ rule.coefficients[0] + rule.intercepts[0], y[20_000:]
     loss, share = cross_entropy(odds, notify), float(y[:20_000].mean())
     assert loss < cross_entropy(np.full(len(notify), math.log(share / (1 - share))), notify)
@@ -423,8 +413,8 @@ def test_noise_that_leaves_nothing_to_say_leaves_the_share_of_the_class_and_keep
     x, y = people(2_000, level=-1.5, steep=0.0, seed=3)
     for seed in range(5):
         found = noisy(class_moments(x, y, 2), 12.0, seed)
-        rule, share = binary_rule(found), float(found.counts[1] / found.counts.sum())
+        rule, share = discriminant.binary_rule(found), float(found.counts[1] / found.counts.sum())
         odds, level = x @ rule.coefficients[0] + rule.intercepts[0], math.log(share / (1 - share))
         assert odds.std() > 0
         assert cross_entropy(odds, y) < cross_entropy(np.full(len(y), level), y) + 0.03
-        assert abs(binary_score(found).share - float(y.mean())) < 0.1
+        assert abs(discriminant.binary_score(found).share - float(y.mean())) < 0.1
