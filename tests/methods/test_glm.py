@@ -243,3 +243,6 @@ def test_one_shot_guesses_are_nearer_to_the_truth_than_what_arrived() -> None:
     noisy = truth + rows.normal(size=(5000, 1)) * 3
     guess = calibrated(own, noisy, np.array([3.0]), typical=np.array([1.0]))
     assert np.std(guess - truth) < 0.25 * np.std(noisy - truth)
+    tied = rows.normal(size=(5000, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
+    guess = calibrated(own, tied, np.full(2, 1e-3), typical=np.ones(2))
+    assert np.abs(guess - tied).max() < 1e-3, "what came almost without noise is not guessed away"
