@@ -98,10 +98,13 @@ def test_only_who_is_shown_to_be_better_takes_the_place_of_the_jobs_own_or_the_u
     if choice.recommended != kept.method.name:
         # Never by one trial, never with a larger error, never within chance.
         assert gap.pairs >= 3 and gap.mean > gap.margin >= 0
+        # On people who suit a squared loss a lead of less than half a point over the usual method is none.
+        assert gap.mean >= 0.005 or kept.method.name != usual
     for item in may.values():
         # Whoever stays is not shown to be worse than anybody it could have given way to.
         if choice.recommended == kept.method.name:
-            assert not difference(best, there(expected_of(item))).worse
+            lost = difference(best, there(expected_of(item)))
+            assert not lost.worse or (lost.mean < 0.005 and kept.method.name == usual)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
@@ -120,6 +123,7 @@ SURE, WIDE = candidate("moments", 0.20, 0.24, 0.28, 0.22), candidate("local", 0.
 NEAR, NEXT = candidate("slr", 0.20, 0.24, 0.28, 0.22), candidate("moments", 0.23, 0.22, 0.27, 0.21)
 REFUSED = candidate("slr", 0.1, 0.1, 0.1, admits=False)
 USUAL, CLOSE = candidate("moments", 0.21, 0.22, 0.20), candidate("local", 0.20, 0.23, 0.20)
+HARDLY, BARELY = candidate("slr", 0.206, 0.216, 0.196), candidate("local", 0.204, 0.214, 0.194)
 FAR, ONCE = candidate("functional", 0.11, 0.12, 0.10), candidate("local", 0.2)
 UNKNOWN = candidate("functional", None)
 FEW = "Too few trials to compare it with: moments."
@@ -139,6 +143,8 @@ LEFT = "one-shot would leave the model in parts"
         ((NEXT, NEAR), "moments", ()),
         ((REFUSED, CLOSE, USUAL), "moments", ("the usual one for this task", "A budget refuses slr")),
         ((REFUSED, CLOSE, USUAL, FAR), "functional", ()),
+        ((USUAL, HARDLY), "moments", ("and by half a point",)),
+        ((HARDLY, BARELY), "local", ("smaller than that of slr by 0.002",)),
         ((REFUSED, ONCE), None, ("No method was tried at least 3 times",)),
         ((REFUSED, CLOSE, UNKNOWN), "local", ("No error is known for functional",)),
         ((REFUSED,), None, ("No budget admits",)),

@@ -27,7 +27,16 @@ from colonnade.methods.table import check_evaluated, methods_for
 from colonnade.models.inputs import units
 from colonnade.models.tables.margins import is_levelled
 from colonnade.planning import forecast as forecasts
-from colonnade.planning.forecast import FEWEST_PAIRS, Expected, Forecast, Work, best_of, difference, forecast
+from colonnade.planning.forecast import (
+    FEWEST_PAIRS,
+    Expected,
+    Forecast,
+    Work,
+    best_of,
+    difference,
+    forecast,
+    unseats,
+)
 from colonnade.planning.machine import Matching
 from colonnade.planning.pilot import PilotRuns
 from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, Task, TrainingSpec, default_delta
@@ -356,17 +365,21 @@ def choose(entries: tuple[Candidate, ...], *, usual: str = "") -> Choice:
     """The job's own method, which comes first, unless another is shown to be better; without it the task's `usual` one.
 
     Shown to be better: its error is smaller in at least `FEWEST_PAIRS` trials on the same people, by more than the
-    error of that difference, and its model is not left in parts, unless that of the job's own is too. What a budget
-    refuses, and what has no known error, is never recommended.
+    error of that difference, and than the `usual` one's by half a point, and its model is not left in parts, unless
+    that of the job's own is too. What a budget refuses, and what has no known error, is never recommended.
     """
     known = _eligible(entries)
     named = {item.method.name: (item, expected) for item, expected in known}
     kept = named.get(entries[0].method.name if entries else "") or named.get(usual)
-    better = [
-        pair
-        for pair in known
-        if len(pair[1].known) >= FEWEST_PAIRS and (kept is None or difference(kept[1], pair[1]).worse)
-    ]
+
+    def is_better(expected: Expected) -> bool:
+        if kept is None:
+            return len(expected.known) >= FEWEST_PAIRS
+        if kept[0].method.name == usual:
+            return unseats(expected, kept[1])
+        return difference(kept[1], expected).worse
+
+    better = [pair for pair in known if is_better(pair[1])]
     best = better[best_of([expected for _, expected in better])] if better else kept
     if best is None:
         why = "No error could be estimated, so no method is recommended."
@@ -375,7 +388,7 @@ def choose(entries: tuple[Candidate, ...], *, usual: str = "") -> Choice:
         elif entries and all(item.admitted is False for item in entries if item.forecast is not None):
             why = "No budget admits any of them."
         return Choice(None, why)
-    why = " ".join([_reason(best, kept, entries), *_left_out(best, entries, known)])
+    why = " ".join([_reason(best, kept, entries, usual), *_left_out(best, entries, known)])
     return Choice(best[0].method.name, why)
 
 
@@ -392,7 +405,7 @@ def _eligible(entries: tuple[Candidate, ...]) -> list[Known]:
     ]
 
 
-def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...]) -> str:
+def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...], usual: str) -> str:
     (item, expected), error = best, best[1].error
     if kept is None:
         return f"It has the least expected error, {error:.3f}, of those that were tried often enough."
@@ -403,9 +416,10 @@ def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...]) -> 
             f"{kept[0].method.name} by {gap.mean:.3f} ± {gap.margin:.3f}."
         )
     which = "the job's own" if item is entries[0] else "the usual one for this task"
+    least = " and by half a point" if item.method.name == usual else ""
     return (
         f"It is {which}, with an expected error of {error:.3f}, and no other is shown to be better: with a smaller "
-        f"error in at least {FEWEST_PAIRS} trials on the same people, by more than chance makes of them."
+        f"error in at least {FEWEST_PAIRS} trials on the same people, by more than chance makes of them{least}."
     )
 
 
