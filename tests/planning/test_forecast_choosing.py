@@ -75,7 +75,7 @@ def test_only_who_is_shown_to_be_better_takes_the_place_of_the_jobs_own_or_the_u
         candidate(name, *(trials or [None]), split=split, admits=admits)
         for name, (trials, split, admits) in zip(NAMES, drawn, strict=False)
     )
-    choice = choose(entries, usual=usual)
+    choice = choose(entries, usual=usual, lead=0.005)
     assert choice.why
     own = entries[0]
     may = {
@@ -154,7 +154,7 @@ LEFT = "one-shot would leave the model in parts"
 def test_a_method_is_recommended_with_the_reason(
     entries: tuple[Candidate, ...], recommended: str | None, said: tuple[str, ...]
 ) -> None:
-    choice = choose(entries, usual="moments")
+    choice = choose(entries, usual="moments", lead=0.005)
     assert choice.recommended == recommended and all(words in choice.why for words in said)
 
 

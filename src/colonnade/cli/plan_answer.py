@@ -67,7 +67,7 @@ def plan_facts(
     spec = TrainingSpec(job.task, job.epsilon)
     exact = pilot_runs.error_without_privacy(spec, plan, job.components) if simulated else None
     usual, _ = default_method(job.task, plan.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
-    recommended, why = recommend.choose(entries, usual=usual)
+    recommended, why = recommend.choose(entries, usual=usual, lead=forecast.least_lead(job.task))
     work.done()
     machine = measured_machine() if measured else {"cores": usable_cores()}
     bandwidth = line.bandwidth if math.isfinite(line.bandwidth) else None

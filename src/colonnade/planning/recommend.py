@@ -27,16 +27,7 @@ from colonnade.methods.table import check_evaluated, methods_for
 from colonnade.models.inputs import units
 from colonnade.models.tables.margins import is_levelled
 from colonnade.planning import forecast as forecasts
-from colonnade.planning.forecast import (
-    FEWEST_PAIRS,
-    Expected,
-    Forecast,
-    Work,
-    best_of,
-    difference,
-    forecast,
-    unseats,
-)
+from colonnade.planning.forecast import FEWEST_PAIRS, Expected, Forecast, Work, best_of, difference, forecast
 from colonnade.planning.machine import Matching
 from colonnade.planning.pilot import PilotRuns
 from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, Task, TrainingSpec, default_delta
@@ -361,11 +352,11 @@ class Choice(NamedTuple):
     why: str
 
 
-def choose(entries: tuple[Candidate, ...], *, usual: str = "") -> Choice:
+def choose(entries: tuple[Candidate, ...], *, usual: str = "", lead: float = 0.0) -> Choice:
     """The job's own method, which comes first, unless another is shown to be better; without it the task's `usual` one.
 
     Shown to be better: its error is smaller in at least `FEWEST_PAIRS` trials on the same people, by more than the
-    error of that difference, and than the `usual` one's by half a point, and its model is not left in parts, unless
+    error of that difference, and than the `usual` one's by this `lead`, and its model is not left in parts, unless
     that of the job's own is too. What a budget refuses, and what has no known error, is never recommended.
     """
     known = _eligible(entries)
@@ -375,9 +366,8 @@ def choose(entries: tuple[Candidate, ...], *, usual: str = "") -> Choice:
     def is_better(expected: Expected) -> bool:
         if kept is None:
             return len(expected.known) >= FEWEST_PAIRS
-        if kept[0].method.name == usual:
-            return unseats(expected, kept[1])
-        return difference(kept[1], expected).worse
+        gap = difference(kept[1], expected)
+        return gap.worse and (gap.mean >= lead or kept[0].method.name != usual)
 
     better = [pair for pair in known if is_better(pair[1])]
     best = better[best_of([expected for _, expected in better])] if better else kept
@@ -388,7 +378,12 @@ def choose(entries: tuple[Candidate, ...], *, usual: str = "") -> Choice:
         elif entries and all(item.admitted is False for item in entries if item.forecast is not None):
             why = "No budget admits any of them."
         return Choice(None, why)
-    why = " ".join([_reason(best, kept, entries, usual), *_left_out(best, entries, known)])
+    why = " ".join(
+        [
+            _reason(best, kept, entries, lead if best[0].method.name == usual else 0.0),
+            *_left_out(best, entries, known),
+        ]
+    )
     return Choice(best[0].method.name, why)
 
 
@@ -405,7 +400,7 @@ def _eligible(entries: tuple[Candidate, ...]) -> list[Known]:
     ]
 
 
-def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...], usual: str) -> str:
+def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...], lead: float) -> str:
     (item, expected), error = best, best[1].error
     if kept is None:
         return f"It has the least expected error, {error:.3f}, of those that were tried often enough."
@@ -416,7 +411,7 @@ def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...], usu
             f"{kept[0].method.name} by {gap.mean:.3f} ± {gap.margin:.3f}."
         )
     which = "the job's own" if item is entries[0] else "the usual one for this task"
-    least = " and by half a point" if item.method.name == usual else ""
+    least = " and by half a point" if lead else ""
     return (
         f"It is {which}, with an expected error of {error:.3f}, and no other is shown to be better: with a smaller "
         f"error in at least {FEWEST_PAIRS} trials on the same people, by more than chance makes of them{least}."
